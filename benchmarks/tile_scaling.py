@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,8 +25,8 @@ SCALES_PX = (192, 48, 12)
 """Sides of the noise's cells; each octave is half as strong as the one before."""
 
 RULES = (
-    *("unpack", "overview", "cut_tile", "train", "gather_tiles"),
-    *("evaluate_tiles", "render_1024", "timelapse"),
+    *("unpack", "overview", "tiles_*", "gather_tiles"),
+    *("evaluate_tiles", "pyramid", "render", "timelapse"),
 )
 
 
@@ -77,7 +78,7 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
     tiles = {"size": options.tile, "overlap": options.overlap}
     settings = {
         "images": {"clouds": {"path": "clouds.png", "tiles": tiles}},
-        "fields": {"siren": {"type": "siren", "width": options.width, "hidden_layers": 2}},
+        "fields": {"network": _field(options)},
         "training": {
             "steps": options.steps,
             "supervision": "point",
@@ -87,11 +88,10 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
         },
         "render": {"sizes": [1024]},
         "timelapse": {"frames": 8},
-        "max_megapixels": 1000,
     }
     write_config(folder, settings)
     minutes = run_workflow(folder, "--cores", str(options.cores)) / 60
-    numbers = json.loads((folder / "results/clouds/siren/metrics.json").read_text())
+    numbers = json.loads((folder / "results/clouds/network/metrics.json").read_text())
     row = {
         "megapixels": f"{side_px**2 / 1e6:.1f}",
         "tiles": str(numbers["tiles"]),
@@ -102,6 +102,12 @@ def measure(megapixels: float, options: argparse.Namespace) -> dict[str, str]:
     }
     peaks_mb = {rule: _benchmarks(folder, rule)["max_rss"].max() for rule in RULES}
     return row | {f"{rule}, MB": f"{peak_mb:.0f}" for rule, peak_mb in peaks_mb.items()}
+
+
+def _field(options: argparse.Namespace) -> dict[str, Any]:
+    if options.field == "siren":
+        return {"type": "siren", "width": options.width, "hidden_layers": 2}
+    return {"type": "hashgrid", "width": options.width}
 
 
 def _benchmarks(folder: Path, rule: str) -> pd.DataFrame:
@@ -127,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--folder", type=Path, default=Path("large_images"), help="where everything is made")
     add("--tile", type=int, default=960, help="side of a tile in pixels")
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
+    add("--field", choices=("siren", "hashgrid"), default="siren", help="kind of the networks")
     add("--width", type=int, default=32, help="width of the networks")
     add("--steps", type=int, default=200, help="steps of each tile")
     add("--cores", type=int, default=available_cores(), help="Snakemake's cores")

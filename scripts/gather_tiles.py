@@ -26,7 +26,7 @@ def main(
     record: Path,
     checkpoints: Path,
     *,
-    expected: Sequence[ExpectedNetwork],
+    expected: ExpectedNetwork,
     tiling: Tiling,
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
@@ -37,7 +37,9 @@ def main(
     parameters, and what all tiles have in common; `checkpoints` gets the mosaics of snapshots.
     Networks of tiles other than the expected ones are refused.
     """
-    records = [read_tile(path, of) for path, of in zip(models, expected, strict=True)]
+    records = [
+        read_tile(path, expected.of_tile(tile)) for path, tile in zip(models, tiling, strict=True)
+    ]
     save_mosaic(mosaic, tiling)
     for _, snapshot in list_snapshots(models[0].with_name("checkpoints")):
         save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling)
@@ -102,10 +104,7 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            "expected": [
-                ExpectedNetwork(Path(facts), job.params.field, job.params.training)
-                for facts in job.input.facts
-            ],
+            "expected": ExpectedNetwork.of_job(job),
             "tiling": Tiling(**job.params.tiling),
         },
     )

@@ -11,8 +11,9 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import kind_facts
+from neuralfield.images.facts import TileDigests, kind_facts
 from neuralfield.images.kind import ToneCount
+from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 
 
@@ -21,7 +22,7 @@ def main(
     pixels: Path,
     facts: Path,
     *,
-    size: list[int],
+    tiling: Tiling,
     mode: str = "auto",
     threshold: float = 0.5,
     report: Report = log.info,
@@ -30,23 +31,31 @@ def main(
     in .npy, and describe it as `resize.py` does.
 
     It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
-    another order: see `neuralfield.images.Header`. `size` is the width and height that the tiles
-    were laid out for; another image is refused.
+    another order: see `neuralfield.images.Header`. `facts` has a digest of each tile. An image of
+    another size than that of `tiling` is refused.
     """
     header = read_header(image)
-    if [header.width, header.height] != size:
-        found, expected = f"{header.width} x {header.height} pixels", " x ".join(map(str, size))
+    if (header.width, header.height) != (tiling.width, tiling.height):
+        found = f"{header.width} x {header.height} pixels"
+        expected = f"{tiling.width} x {tiling.height}"
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
-    tones = ToneCount()
-    bands = map(tones.see, read_image_bands(image, mode, threshold, report))
+    tones, digests = ToneCount(), TileDigests(tiling)
+    bands = map(digests.see, map(tones.see, read_image_bands(image, mode, threshold, report)))
     bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
     resized = described | kind_facts(tones.kind)
-    save_facts(facts, {"source": described, "resized": resized})
+    save_facts(facts, {"source": described, "resized": resized, "tiles": digests.described()})
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {**job.params.settings, "report": reporter(job)})
+    run_job(
+        main,
+        lambda job: {
+            **job.params.settings,
+            "tiling": Tiling(**job.params.tiling),
+            "report": reporter(job),
+        },
+    )

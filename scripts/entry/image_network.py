@@ -16,7 +16,9 @@ from neuralfield.images import (
     read_made_image,
     require_image,
 )
+from neuralfield.images.facts import facts_of_tile
 from neuralfield.images.image import CHANNELS, MODES
+from neuralfield.images.tiling import Tile
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.provenance import (
@@ -42,6 +44,8 @@ class ExpectedNetwork:
     # settings of the network and of its training; an imported network has none of the latter
     field: Mapping[str, Any]
     training: Mapping[str, Any]
+    facts_of_tile: Mapping[str, dict[str, Any]] | None = None
+    """Where the network is that of a tile: facts about it, which are not those in the file."""
 
     @classmethod
     def of_job(cls, job: Any) -> Self:
@@ -51,7 +55,11 @@ class ExpectedNetwork:
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return what is known of the image; see `neuralfield.images.read_facts`."""
-        return read_facts(self.facts_path)
+        return dict(self.facts_of_tile or read_facts(self.facts_path))
+
+    def of_tile(self, tile: Tile) -> Self:
+        """Return the network that the settings describe for a tile of the image."""
+        return replace(self, facts_of_tile=facts_of_tile(self.facts, tile))
 
     @cached_property
     def settings(self) -> tuple[FieldSettings | Upscaler, ImageTraining]:

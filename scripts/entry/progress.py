@@ -82,6 +82,10 @@ class ProgressFile:
         """Keep the measure to write next."""
         self._measured = measured
 
+    def forget_rate(self) -> None:
+        """Measure the rate of this job anew, from the next update on."""
+        self._start = None
+
     def update(self, step: int, seconds: float) -> None:
         """Write how many steps are taken, and the seconds that they took, if it is time."""
         now_s = time.monotonic()

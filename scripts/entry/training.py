@@ -54,9 +54,13 @@ class ProgressLog:
         last = min(trainers, key=lambda trainer: trainer.steps_taken)
         self.file.update(last.steps_taken, sum(trainer.seconds for trainer in trainers))
 
+    def log(self, line: str, *, name: str | None = None) -> None:
+        """Report a line in the log alone."""
+        log.info(line if name is None else f"{name}: {line}")
+
     def say(self, line: str, *, name: str | None = None) -> None:
         """Report a line on the terminal and in the log; `name` is by default the training's."""
-        log.info(line if name is None else f"{name}: {line}")
+        self.log(line, name=name)
         show_line(f"{name or self.name}: {line}")
 
 
@@ -124,7 +128,6 @@ def training_arguments(job: Any) -> dict[str, Any]:
     return {
         "training": training,
         "state": state,
-        "shared_folder": state.parents[2] if job.wildcards.get("tile") else None,
         "threads": job.threads,
         "name": " / ".join(text for key, text in job.wildcards.items() if key != "segment"),
         "log_path": Path(job.log[0]),
@@ -143,7 +146,6 @@ def train_task(
     name: str,
     log_path: Path | None = None,
     previews: bool = False,
-    shared_folder: Path | None = None,
     segment: int = 1,
     earlier_segment: Path | None = None,
     segment_folder: Path | None = None,
@@ -155,10 +157,10 @@ def train_task(
     What is published is kept beside the state too, and where the same training has ended before it
     is published again from there. The time that `make_task` takes to read the data counts towards
     the limit. `training` is the section of that name, as far as it is for this task. `state` is a
-    folder to resume from, and to leave the state in; each segment has its own part of it, and
-    `shared_folder` is what the trainings of an image's tiles share. Progress is written beside the
-    job's log, and with `previews` so are renders of an image. The last segment writes `outputs`,
-    see `neuralfield.training.results.outputs_in`; others write `segment_folder`.
+    folder to resume from, and to leave the state in; each segment has its own part of it. Progress
+    is written beside the job's log, and with `previews` so are renders of an image. The last
+    segment writes `outputs`, see `neuralfield.training.results.outputs_in`; others write
+    `segment_folder`.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)
@@ -168,7 +170,7 @@ def train_task(
         stack.enter_context(_naming_budgets(training))
         task = make_task()
         device = select_device(training["device"])
-        task, found = within_budget(task, training, device, cores, state.parent, shared_folder)
+        task, found = within_budget(task, training, device, cores, state.parent)
         steps = task.training.steps
         until_step = steps * segment // training.get("segments", 1)
         file = progress_path(log_path) if log_path else None

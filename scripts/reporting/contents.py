@@ -231,11 +231,14 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
 
 def _where(path: Path) -> str:
     """Return the address of a network's file, from the folder of all results."""
-    return "/".join(map(quote, path.parts[-3:]))
+    depth = 4 if path.parent.name.startswith("pyramid") else 3
+    return "/".join(map(quote, path.parts[-depth:]))
 
 
 def _in_words(name: str) -> str:
     """Describe a network's file."""
+    if name.startswith("pyramid"):
+        return "zoom"
     stem, _, suffix = name.rpartition(".")
     kind, _, part = stem.partition("_")
     words = {

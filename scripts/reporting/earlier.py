@@ -17,7 +17,10 @@ from reporting.contents import SHOWN, NetworkFiles
 log = logging.getLogger(__name__)
 
 _TYPES = (int, float, dict, type(None))
-_FILES = ("view.html", "render_*.png", "crop_*.png", "timelapse.*", "model.safetensors")
+_FILES = (
+    *("view.html", "pyramid*/index.html", "render_*.png", "crop_*.png", "timelapse.*"),
+    "model.safetensors",
+)
 
 
 def earlier_networks(results: Path, planned: Collection[Path]) -> list[NetworkFiles]:
@@ -46,7 +49,11 @@ def _files_of(folder: Path, kind: str | None) -> NetworkFiles:
         whole if whole.exists() else whole.with_name("overview.png"),
         history if history.exists() else None,
         sorted(folder.glob("timelapse.*")),
-        [path.name for pattern in _FILES for path in sorted(folder.glob(pattern))],
+        [
+            path.relative_to(folder).as_posix()
+            for pattern in _FILES
+            for path in sorted(folder.glob(pattern))
+        ],
     )
 
 

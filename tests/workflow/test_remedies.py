@@ -22,7 +22,6 @@ PRODUCTS = ("checkpoints", "metrics.json", "render_8.png", "timelapse.gif", "vie
 TILES = ("0_0", "0_1")
 ALWAYS = [
     *(f"results/{image}/pixels.csv" for image in ("tiny", "other")),
-    *(f"results/tiled/tiles/{tile}/pixels.csv" for tile in TILES),
     *(f"results/tiled/own/tiles/{tile}/model.safetensors" for tile in TILES),
 ]
 """Targets of every command: jobs that fail lose them."""
@@ -237,7 +236,6 @@ def require_remedies(
         (
             made_of("tiny/own", "tiny/seed", "tiled/own"),
             {
-                "tiled/tiles/0_0/pixels.csv": "tiled/tiles/0_1/pixels.csv",
                 "tiled/own/tiles/0_1/training.json": cut,
                 "tiny/own/model.safetensors": "tiny/seed/model.safetensors",
                 f"tiny/seed/{SNAPSHOT}": flip,

@@ -17,19 +17,20 @@ from PIL import Image
 from workspace import ROOT, WITHOUT_KERNELS, Workspace
 
 from config.configuration import Problems, read_settings
-from neuralfield.images import PngBandWriter, read_pixel_csv
+from neuralfield.images import PngBandWriter
 from neuralfield.images.metrics import psnr_db, ssim
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.mosaic import load_trained
 
-TILES = {"path": "slope.png", "tiles": {"size": 36, "overlap": 8}}
+TILES = {"path": "slope.png", "tiles": {"size": 36, "overlap": 8, "per_job": 2}}
 NAMES = ("0_0", "0_1", "1_0", "1_1")
 
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory) -> Workspace:
-    """An image in 2 x 2 tiles; one training was killed, resumed, and made again."""
+    """An image in 2 x 2 tiles, two to a job; one job was killed while it trained its second tile,
+    resumed, and done again."""
     workspace = Workspace(tmp_path_factory.mktemp("tiled"))
     x, y = np.arange(64), np.arange(48)[:, None]
     gradient = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
@@ -47,9 +48,13 @@ def tiled(tmp_path_factory) -> Workspace:
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
     messages = workspace.succeed(f"{tile}/model.safetensors")
+    assert "slope / siren / 0_0: publishing the results again" in messages
     assert "slope / siren / 0_1: going on from the state saved after step" in messages
-    workspace.path(f"{tile}/model.safetensors").rename(workspace.path("killed.safetensors"))
-    shutil.rmtree(workspace.path(f"{tile}/.kept"))
+    for name in ("0_0", "0_1"):
+        folder = workspace.path(f"results/slope/siren/tiles/{name}")
+        shutil.copy(folder / "model.safetensors", workspace.path(f"killed_{name}.safetensors"))
+        shutil.rmtree(folder / ".kept")
+    workspace.path(f"{tile}/model.safetensors").unlink()
     workspace.succeed()
     return workspace
 
@@ -71,8 +76,9 @@ def test_everything_is_where_it_is_for_other_images(tiled):
         *("overview.png", "picture.json", "siren/mosaic.json", "siren/render_320.png"),
         *("siren/metrics.json", "siren/history.csv", "siren/training.json", "siren/timelapse.mp4"),
         "siren/view.html",
+        *("siren/pyramid/index.html", "siren/pyramid/image.dzi"),
         *("siren/comparison/redraw.png", "siren/checkpoints/step_00001000.json"),
-        *(f"tiles/{tile}/{file}" for tile in NAMES for file in ("pixels.csv", "picture.json")),
+        "pixels.npy",
         *(f"siren/tiles/{tile}/model.safetensors" for tile in NAMES),
     ):
         assert tiled.path(f"results/slope/{name}").stat().st_size > 0, name
@@ -82,9 +88,27 @@ def test_everything_is_where_it_is_for_other_images(tiled):
 
 
 @pytest.mark.slow
-def test_a_tile_that_was_killed_ends_with_the_same_bytes(tiled):
-    again = tiled.path("results/slope/siren/tiles/0_1/model.safetensors")
-    assert tiled.path("killed.safetensors").read_bytes() == again.read_bytes()
+def test_tiles_of_a_job_that_was_killed_end_with_the_same_bytes(tiled):
+    for name in ("0_0", "0_1"):
+        again = tiled.path(f"results/slope/siren/tiles/{name}/model.safetensors")
+        assert tiled.path(f"killed_{name}.safetensors").read_bytes() == again.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_lost_tile_alone_is_trained_again(tiled):
+    """Other tiles of its job are published again, and those of another division stay."""
+    tile = tiled.path("results/slope/siren/tiles/1_0")
+    model = (tile / "model.safetensors").read_bytes()
+    shutil.rmtree(tile / ".kept")
+    (tile / "model.safetensors").unlink()
+    with tiled.settings_kept():
+        tiled.settings["images"]["slope"]["tiles"]["per_job"] = 4
+        messages = tiled.succeed()
+        assert "publishing the results again" in messages
+        log = tiled.path("logs/slope/siren/tiles_0.log").read_text()
+        assert log.count("nothing has to be trained") == 3
+        assert (tile / "model.safetensors").read_bytes() == model
+    assert set(tiled.planned()) == {"report"}  # it shows the settings
 
 
 @pytest.mark.slow
@@ -117,22 +141,14 @@ def test_the_numbers_are_of_the_whole_and_of_the_seams(tiled):
 
 
 @pytest.mark.slow
-def test_a_tile_s_table_is_its_part_of_the_image(tiled):
-    values = read_pixel_csv(tiled.path("results/slope/tiles/1_1/pixels.csv"))
-    with Image.open(tiled.path("slope.png")) as image:
-        part = np.asarray(image)[20:, 28:] / 255
-    np.testing.assert_allclose(values, part, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_another_field_cuts_nothing_again(tiled):
+def test_another_field_unpacks_nothing_again(tiled):
     before = tiled.settings
     tiled.settings = json.loads(json.dumps(before))
     tiled.settings["fields"]["new"] = {"type": "mlp", "widths": [8]}
     planned = tiled.planned()
     tiled.settings = before
-    assert planned["train_tile"] == 4 and planned["gather_tiles"] == 1
-    assert not {"unpack", "cut_tile"} & set(planned)
+    assert planned["train_tiles_slope_new_0"] == planned["train_tiles_slope_new_1"] == 1
+    assert planned["gather_tiles"] == 1 and "unpack" not in planned
 
 
 @pytest.mark.slow
@@ -142,17 +158,6 @@ def test_another_measure_trains_nothing_again(tiled):
     planned = tiled.planned()
     tiled.settings = before
     assert set(planned) == {"overview", "evaluate_tiles", "summarize", "report"}
-
-
-@pytest.mark.slow
-def test_tables_of_tiles_are_made_again_where_all_are_lost(tiled):
-    tables, elsewhere = tiled.path("results/slope/tiles"), tiled.path("tiles")
-    tables.rename(elsewhere)
-    try:
-        planned = tiled.planned()
-    finally:
-        elsewhere.rename(tables)
-    assert planned["cut_tile"] == 4
 
 
 @pytest.mark.slow
@@ -205,6 +210,18 @@ def test_complaint(tmp_path, monkeypatch, image, complaint):
     assert f"config.yaml: images.slope.{complaint}" in str(error) and "\n" not in str(error)
 
 
+def test_only_images_that_are_read_as_a_whole_have_a_limit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    image = Image.new("RGB", (64, 48))
+    image.save("slope.png")
+    image.save("turned.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0")
+    settings = {"fields": {"siren": {"type": "siren"}}, "max_megapixels": 0.001}
+    read_settings(settings | {"images": {"slope": TILES}}, lambda place: "config.yaml")
+    turned = settings | {"images": {"slope": TILES | {"path": "turned.jpg"}}}
+    with pytest.raises(Problems, match=r"not stored row by row.*at most 0.001 million"):
+        read_settings(turned, lambda place: "config.yaml")
+
+
 def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (64, 48)).save("slope.png")
@@ -218,13 +235,17 @@ MEASURED = """
 import json, resource, sys
 sys.path.insert(0, "scripts")
 from pathlib import Path
-import cut_tile, overview, unpack
+import overview, unpack
+from neuralfield.images import read_facts
+from neuralfield.images.tiling import Tiling
+from neuralfield.tasks.image_fit import read_tile_task
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 files = [folder / name for name in ("pixels.npy", "picture.json")]
-unpack.main(folder / "large.png", *files, size=[side, side])
+tiling = Tiling(side, side, 256, 8)
+unpack.main(folder / "large.png", *files, tiling=tiling)
 overview.main(*files, folder / "overview.png", max_megapixels=0.1)
-window = (side // 2, side // 2, side // 2 + 256, side // 2 + 256)
-cut_tile.main(*files, folder / "a.csv", folder / "tile.json", window=window)
+settings = {"loss": "mse", "steps": 1}
+read_tile_task(files[0], read_facts(files[1]), tiling.tile(1, 1), {"type": "siren"}, settings)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -1,17 +1,23 @@
 """Images that are trained in tiles: their checks, and where their tiles are."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from config.wording import WhereIs
 from neuralfield.images.bands import Header, read_header
-from neuralfield.images.tiling import Tiling
+from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
-"""Snakemake takes longer to plan more tiles than they take."""
+"""Snakemake takes long to plan the files of more tiles."""
+
+MOST_JOBS = 16
+"""Jobs that the tiles of an image are usually divided among, for each network: enough for the cores
+or the GPUs of a machine, and few enough that their starts take no time. It may not depend on the
+machine, because each job of a cluster divides them anew."""
 
 WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
 """Types of networks that tiles cannot have, in words."""
@@ -20,6 +26,17 @@ WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
 def usual_overlap_px(size_px: int) -> int:
     """Return the overlap of tiles for which nobody gave one: less than usual in small tiles."""
     return min(USUAL_OVERLAP_PX, size_px // 8)
+
+
+def tile_groups(tiling: Tiling, per_job: int | None) -> list[tuple[Tile, ...]]:
+    """Divide the tiles of an image among jobs: `per_job` of them at the most, or an automatic
+    number, and nearly as many for each.
+    """
+    count = tiling.count
+    jobs = min(count, MOST_JOBS) if per_job is None else -(-count // per_job)
+    ends = [number * count // jobs for number in range(jobs + 1)]
+    tiles = tuple(tiling)
+    return [tiles[first:end] for first, end in pairwise(ends)]
 
 
 def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
@@ -67,10 +84,16 @@ def _sizes(
         expected = f"less than the image's longer side, {longer} pixels"
         yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
         return
-    if header.width * header.height > 1e6 * max_megapixels:
-        found = f"{image['path']} has {header.width * header.height:,} pixels"
-        expected, remedy = f"at most {max_megapixels:g} million", "raise max_megapixels"
-        yield ConfigError(where("path"), found, expected, remedy)
+    if not header.row_by_row and header.width * header.height > 1e6 * max_megapixels:
+        found = (
+            f"{image['path']} has {header.width * header.height:,} pixels, not stored row by row,"
+            " and has to be in memory as a whole"
+        )
+        remedy = (
+            f"store it in tiles (vips copy {image['path']} large.tif[tile,compression=deflate,"
+            "bigtiff]), or raise max_megapixels"
+        )
+        yield ConfigError(where("path"), found, f"at most {max_megapixels:g} million", remedy)
     count = Tiling(header.width, header.height, size, image["tiles"]["overlap"]).count
     if count > MOST_TILES:
         found, expected = f"{size}, which makes {count:,} tiles", f"at most {MOST_TILES:,} tiles"

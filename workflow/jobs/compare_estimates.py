@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-_BATCH = re.compile("train_batch_[0-9a-f]+")
-"""Every batch has a rule of its own."""
+_ONE_BY_ONE = re.compile(r"(train_batch|train_tiles(?:_segment)?)_.+")
+"""Every batch has a rule of its own, and so have the tiles of a job."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
                 if row.get("resources") and row["max_rss"] != "NA":
                     asked = ast.literal_eval(row["resources"])
                     yield Job(
-                        _BATCH.sub("train_batch", row["rule_name"]),
+                        _ONE_BY_ONE.sub(r"\1", row["rule_name"]),
                         asked["mem_mb"],
                         float(row["max_rss"]),
                         60 * asked["runtime"],

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from config.configuration import Run, runs, trained_fields
-from config.large_images import headers_and_tilings
+from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
 from config.table_settings import size_name
 from jobs.startup import UserError
@@ -31,7 +33,48 @@ SHORTEST_TILE_S = 1
 Contents = tuple[str, str, set[str]]
 """An output that is a folder, that folder or one in it, and the names that have to be there."""
 
+MOST_TILES_OF_A_VIEW = 150
+"""Their networks are all in one page."""
+
 _ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
+
+
+@dataclass(frozen=True)
+class TileJob:
+    """A job that trains some tiles of an image, one after another, to the end of a segment."""
+
+    run: Run
+    number: int
+    tiles: tuple[Tile, ...]
+    segment: int
+    is_last: bool
+
+    @property
+    def kind(self) -> str:
+        """The name that stands for the rules of all jobs of this kind."""
+        return "train_tiles" if self.is_last else "train_tiles_segment"
+
+    @property
+    def rule(self) -> str:
+        """The name of the job's own rule."""
+        number = f"{self.number}" if self.is_last else f"{self.number}_{self.segment}"
+        return f"{self.kind}_{self.run.image}_{self.run.field}_{number}"
+
+    @property
+    def log(self) -> str:
+        """The path of its log, without its ending."""
+        segment = "" if self.is_last else f"segment_{self.segment}_"
+        return f"logs/{self.run.image}/{self.run.field}/{segment}tiles_{self.number}"
+
+    @property
+    def first_tile(self) -> SimpleNamespace:
+        """The first of the tiles, in place of a job's wildcards: the others are like it."""
+        return SimpleNamespace(**self.run._asdict(), tile=self.tiles[0].name)
+
+    def files(self, product: str) -> list[str]:
+        """Return a file of each tile's training."""
+        folder = f"results/{self.run.image}/{self.run.field}/tiles"
+        return [f"{folder}/{tile.name}/{product}" for tile in self.tiles]
 
 
 class Plan:
@@ -61,6 +104,17 @@ class Plan:
             for table in self.config["tables"]
             for network in self.networks_of_table(table)
         }
+
+    def tile_jobs(self) -> Iterator["TileJob"]:
+        """Yield the jobs that train the networks of tiles."""
+        for run in self.trained_runs(self.runs):
+            if run.image not in self.tiled:
+                continue
+            per_job = self.config["images"][run.image]["tiles"].get("per_job")
+            segments = self.network_of(run)["training"]["segments"]
+            for number, tiles in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
+                for segment in range(1, segments + 1):
+                    yield TileJob(run, number, tiles, segment, is_last=segment == segments)
 
     def trained_runs(self, among: Iterable[Run]) -> list[Run]:
         """Return the runs whose networks are trained here, and not imported."""
@@ -151,19 +205,18 @@ class Plan:
             *self.network_products(),
             *self.renders(self.single_runs + rendered),
             *self.timelapses(self.single_runs + filmed),
-            *views(self.single_runs + rendered),
+            *self.views(self.single_runs + rendered),
+            *self.pyramids(self.single_runs + rendered),
         ]
 
     def image_products(self) -> list[str]:
         """Return the files of all images, up to those that networks are trained on."""
         files = []
         for image in self.config["images"]:
-            names = ["overview.png", "pixels.npy"] if image in self.tiled else ["resized.png"]
-            folders = [f"results/{image}/tiles/{tile}" for tile in self.tiles_of(image)]
+            is_large = image in self.tiled
+            names = ["overview.png", "pixels.npy"] if is_large else ["resized.png", "pixels.csv"]
             files += [f"results/{image}/{name}" for name in ("picture.json", *names)]
-            for folder in folders or [f"results/{image}"]:
-                files += [f"{folder}/pixels.csv", f"{folder}/picture.json"]
-        return list(dict.fromkeys(files))
+        return files
 
     def training_image(self, image: str) -> str:
         """Return the image that was trained on; a small one, where that is large."""
@@ -201,6 +254,18 @@ class Plan:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
+    def views(self, runs: Iterable[Run]) -> list[str]:
+        """Return the pages that evaluate networks; none for so many tiles that one cannot hold
+        them.
+        """
+        shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
+        return for_runs("results/{image}/{field}/view.html", shown)
+
+    def pyramids(self, runs: Iterable[Run]) -> list[str]:
+        """Return the pyramids to zoom into, of images in tiles."""
+        large = (run for run in runs if run.image in self.tiled)
+        return for_runs("results/{image}/{field}/pyramid", large)
+
     def linked_files(self) -> dict[str, list[str]]:
         """Return the names of each network's files that people may open, by ``{image}/{field}``."""
         runs = self.single_runs
@@ -210,8 +275,9 @@ class Plan:
             if run.image not in self.tiled
         ]
         found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
-        for path in (*views(runs), *self.renders(runs), *self.timelapses(runs), *models):
-            _, image, field, name = path.split("/")
+        pages = [*self.views(runs), *(f"{path}/index.html" for path in self.pyramids(runs))]
+        for path in (*pages, *self.renders(runs), *self.timelapses(runs), *models):
+            _, image, field, name = path.split("/", 3)
             found[f"{image}/{field}"].append(name)
         return found
 
@@ -291,11 +357,6 @@ def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, 
         **{f"render_{size}": {"size": size, "box": whole} for size in settings["sizes"]},
         **{f"crop_{name}": crop for name, crop in settings["crops"].items()},
     }
-
-
-def views(runs: Iterable[Run]) -> list[str]:
-    """Return the pages that evaluate networks."""
-    return for_runs("results/{image}/{field}/view.html", runs)
 
 
 def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:

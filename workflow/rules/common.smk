@@ -1,6 +1,7 @@
 # Shared by the other files here: the start-up, the plan of all work, and input functions.
 
 import re
+from dataclasses import asdict
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
@@ -95,7 +96,9 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
     if gpu_is_present() and (total_mb := total_memory_mb()):
         workflow.register_resource("gpu_memory_mb", total_mb)
 
-TRAININGS = sum(len(PLAN.training_folders(run)) for run in PLAN.trained_runs(PLAN.runs))
+TILE_JOBS = list(PLAN.tile_jobs())
+TRAININGS = sum(run.image not in PLAN.tiled for run in PLAN.trained_runs(PLAN.runs))
+TRAININGS += sum(job.is_last for job in TILE_JOBS)
 TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
 """Jobs that train networks of images."""
 
@@ -130,7 +133,6 @@ wildcard_constraints:
     field=f"(?:{one_of(SETTINGS['fields'])}){SETTINGS_OF_SWEEPS}",
     size=r"[1-9]\d*",
     segment=r"[1-9]\d*",
-    tile=r"\d+_\d+",
     network=one_of(PLAN.table_networks),
     classifier=one_of(config["classifiers"]),
 
@@ -191,21 +193,11 @@ def rendering_threads(wildcards):
     return max(1, cores // (3 * len(PLAN.runs)))
 
 
-def training_folder(wildcards):
-    """The folder in which the network of an image or of a tile is trained."""
-    folder = f"results/{wildcards.image}/{wildcards.field}"
-    return f"{folder}/tiles/{wildcards.tile}" if "tile" in wildcards.keys() else folder
-
-
-def training_state(wildcards):
-    return f"{training_folder(wildcards)}/.state"
-
-
 def earlier_segment(wildcards):
-    """The folder that a segment goes on from: none for the first one."""
+    """The segment that a job goes on from: none for the first one."""
     segments = PLAN.network_of(wildcards)["training"]["segments"]
     earlier = int(wildcards.get("segment", segments)) - 1
-    return [f"{training_folder(wildcards)}/segments/{earlier}"] if earlier else []
+    return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
 
 
 def trained(wildcards):
@@ -239,11 +231,22 @@ def of_large_images(file):
     return lambda wildcards: file if wildcards.image in PLAN.tiled else []
 
 
-def of_tiles(product, folder="results/{image}/{field}"):
+def longer_side_of(wildcards):
+    """The longer side of a render: the wildcard `size`, or else that of the image."""
+    points = estimates.image_points(PLAN.image_of(wildcards))
+    return int(wildcards.get("size") or points**0.5)
+
+
+def tiling_of(wildcards):
+    """The sides of an image and of its tiles."""
+    return asdict(PLAN.tiled[wildcards.image][1])
+
+
+def of_tiles(product):
     """An input function for a file of every tile: none, where an image is trained as a whole."""
 
     def files(wildcards):
-        pattern = f"{folder}/tiles/{{tile}}/{product}"
+        pattern = f"results/{{image}}/{{field}}/tiles/{{tile}}/{product}"
         return expand(pattern, tile=PLAN.tiles_of(wildcards.image), allow_missing=True)
 
     return files

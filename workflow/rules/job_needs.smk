@@ -1,7 +1,86 @@
-# Inputs, params and resources of the jobs of batches, tables and classifiers.
+# Inputs, params and resources of the jobs of tiles, batches, tables and classifiers.
 
+
+from dataclasses import astuple
 
 from neuralfield.tasks.classifier.labelled import find_files
+from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
+
+
+def given_resources(kind):
+    """What --set-resources gives for rules of a kind, whose names are not known before."""
+    given = workflow.resource_settings.overwrite_resources.get(kind, {})
+    return {name: getattr(value, "raw", value) for name, value in given.items()}
+
+
+def given_threads(kind):
+    """What --set-threads gives for rules of a kind."""
+    given = workflow.resource_settings.overwrite_threads.get(kind)
+    return getattr(given, "raw", given)
+
+
+def outputs_of_tiles(job):
+    """The files of the trainings of a job's tiles, or those of a segment of them."""
+    if not job.is_last:
+        return {"segments": list(map(directory, job.files(f"segments/{job.segment}")))}
+    return {
+        "models": job.files("model.safetensors"),
+        "histories": job.files("history.csv"),
+        "records": job.files("training.json"),
+        "checkpoints": list(map(directory, job.files("checkpoints"))),
+    }
+
+
+def tiles_params(job):
+    """The settings of a job on tiles. Snakemake does not compare those that ask for `input`: tiles
+    may be divided among jobs in another way without being trained again.
+    """
+    return {
+        "field": PLAN.field_settings(job.run),
+        "training": PLAN.training_settings(job.first_tile),
+        "execution": lambda wildcards, input: PLAN.execution_settings(job.first_tile, input),
+        "work": lambda wildcards, input: {
+            "image": job.run.image,
+            "network": job.run.field,
+            "tiles": [astuple(tile) for tile in job.tiles],
+            "segment": job.segment,
+        },
+        "version": VERSION,
+    }
+
+
+def tiles_seconds(job):
+    """The estimated time of a job on tiles."""
+    return len(job.tiles) * longest_first(job.first_tile)
+
+
+def tiles_resources(job):
+    """The estimates for a job on tiles: the memory of those that are trained together, and read
+    ahead, and the time of all.
+    """
+    network = (PLAN.image_of(job.first_tile), PLAN.network_of(job.run))
+    gpus = gpus_of(job.run)
+
+    def exclusive_gpus(wildcards):
+        return 0 if shares_gpu(tiles_seconds(job)) else gpus
+
+    def gpu_memory_mb(wildcards):
+        own = training_gpu_memory_mb(job.first_tile) - estimates.CUDA_MEMORY_MB
+        return gpus and estimates.CUDA_MEMORY_MB + TRAINED_TOGETHER["gpu"] * own
+
+    def memory_mb(wildcards, threads):
+        in_memory = 2 * TRAINED_TOGETHER["gpu" if gpus else "cpu"]
+        return estimates.batch_memory_mb([network] * in_memory, threads, gpus)
+
+    def minutes(wildcards, threads, attempt):
+        return estimates.batch_minutes([network] * len(job.tiles), threads, gpus, attempt)
+
+    return {
+        "gpu": exclusive_gpus,
+        "gpu_memory_mb": gpu_memory_mb,
+        "mem_mb": memory_mb,
+        "runtime": minutes,
+    } | given_resources(job.kind)
 
 
 def batch_images(batch, file):
@@ -20,10 +99,7 @@ def batch_networks(batch):
 
 
 def batch_resources(batch):
-    """The estimates for all its networks, and what --set-resources gives for batches.
-
-    Snakemake applies that to rules by their names, and those of batches are not known before.
-    """
+    """The estimates for all its networks, and what --set-resources gives for batches."""
     networks = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
     gpus = gpus_of(batch.runs[0])
 
@@ -40,20 +116,17 @@ def batch_resources(batch):
     def minutes(wildcards, threads, attempt):
         return estimates.batch_minutes(networks, threads, gpus, attempt)
 
-    given = workflow.resource_settings.overwrite_resources.get("train_batch", {})
-    given = {name: getattr(value, "raw", value) for name, value in given.items()}
     return {
         "gpu": exclusive_gpus,
         "gpu_memory_mb": gpu_memory_mb,
         "mem_mb": memory_mb,
         "runtime": minutes,
-    } | given
+    } | given_resources("train_batch")
 
 
 def batch_threads(batch):
     """The threads of a training alone, or what --set-threads gives for batches."""
-    given = workflow.resource_settings.overwrite_threads.get("train_batch")
-    return getattr(given, "raw", given) or training_threads(batch.runs[0])
+    return given_threads("train_batch") or training_threads(batch.runs[0])
 
 
 def table_memory_mb(wildcards):

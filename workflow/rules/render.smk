@@ -75,6 +75,64 @@ use rule render as render_other_size with:
         "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
 
 
+# Files of any size, in bounded memory: the page to zoom into an image in tiles, and on request those
+# of other sizes, like `snakemake results/lion_cub/siren/pyramid_8192` or `.../render_8192.tif`
+rule pyramid:
+    input:
+        model=trained,
+        tiles=of_tiles("model.safetensors"),
+        weights=imported_weights,
+        facts="results/{image}/picture.json",
+        template=[
+            workflow_file(f"scripts/neuralfield/viewing/template/{name}")
+            for name in ("pyramid.html.j2", "pyramid.js")
+        ],
+    output:
+        pyramid=directory("results/{image}/{field}/pyramid"),
+    log:
+        "logs/{image}/{field}/pyramid.log",
+    benchmark:
+        "logs/{image}/{field}/pyramid.benchmark.tsv"
+    conda:
+        "../envs/pages.yaml"
+    threads: rendering_threads
+    resources:
+        gpu=rendering_gpus,
+        gpu_memory_mb=rendering_gpu_memory_mb,
+        mem_mb=estimates.RENDERING_MEMORY_MB,
+        runtime=lambda wildcards, threads: rendering_minutes(
+            wildcards, longer_side_of(wildcards), threads
+        ),
+    params:
+        settings={key: RENDERING[key] for key in ("samples", "bit_depth")},
+        field=PLAN.field_settings,
+        training=PLAN.training_settings,
+        device=PLAN.device_of,
+        version=VERSION,
+    message:
+        "Rendering {wildcards.image} by {wildcards.field} to zoom into"
+    script:
+        "../../scripts/pyramid.py"
+
+
+use rule pyramid as pyramid_other_size with:
+    output:
+        pyramid=directory("results/{image}/{field}/pyramid_{size}"),
+    log:
+        "logs/{image}/{field}/pyramid_{size}.log",
+    benchmark:
+        "logs/{image}/{field}/pyramid_{size}.benchmark.tsv"
+
+
+use rule pyramid as pyramid_tiff with:
+    output:
+        tiff="results/{image}/{field}/render_{size}.tif",
+    log:
+        "logs/{image}/{field}/render_{size}_tiff.log",
+    benchmark:
+        "logs/{image}/{field}/render_{size}_tiff.benchmark.tsv"
+
+
 if config["timelapse"]["formats"]:
 
     rule timelapse:

@@ -21,10 +21,10 @@ rule unpack:
         runtime=60,
     params:
         settings=lambda wildcards: {
-            "size": [PLAN.tiled[wildcards.image][0].width, PLAN.tiled[wildcards.image][0].height],
             "mode": PLAN.image_of(wildcards)["mode"],
             "threshold": PLAN.image_of(wildcards)["threshold"],
         },
+        tiling=tiling_of,
         version=VERSION,
     message:
         "Unpacking {input.image} as {wildcards.image}"
@@ -63,66 +63,35 @@ rule overview:
         "../../scripts/overview.py"
 
 
-rule cut_tile:
-    input:
-        pixels="results/{image}/pixels.npy",
-        facts="results/{image}/picture.json",
-    output:
-        table="results/{image}/tiles/{tile}/pixels.csv",
-        tile_facts="results/{image}/tiles/{tile}/picture.json",
-    log:
-        "logs/{image}/tiles/{tile}/cut_tile.log",
-    benchmark:
-        "logs/{image}/tiles/{tile}/cut_tile.benchmark.tsv"
-    wildcard_constraints:
-        image=one_of(PLAN.tiled),
-    conda:
-        "../envs/networks.yaml"
-    resources:
-        mem_mb=image_memory_mb,
-        runtime=10,
-    params:
-        window=lambda wildcards: tuple(
-            getattr(PLAN.tile_of(wildcards), side) for side in ("left", "top", "right", "bottom")
-        ),
-        version=VERSION,
-    message:
-        "Writing the pixels of tile {wildcards.tile} of {wildcards.image} as a table"
-    script:
-        "../../scripts/cut_tile.py"
+# Each of these trains some tiles of an image. It owns their files by their names: Snakemake is slow
+# with that many patterns.
+for job in TILE_JOBS:
 
-
-use rule train as train_tile with:
-    input:
-        pixels="results/{image}/tiles/{tile}/pixels.csv",
-        facts="results/{image}/tiles/{tile}/picture.json",
-        earlier=earlier_segment,
-    output:
-        model="results/{image}/{field}/tiles/{tile}/model.safetensors",
-        history="results/{image}/{field}/tiles/{tile}/history.csv",
-        record="results/{image}/{field}/tiles/{tile}/training.json",
-        checkpoints=directory("results/{image}/{field}/tiles/{tile}/checkpoints"),
-    log:
-        "logs/{image}/{field}/tiles/{tile}/train.log",
-    benchmark:
-        "logs/{image}/{field}/tiles/{tile}/train.benchmark.tsv"
-    wildcard_constraints:
-        image=one_of(PLAN.tiled),
-        field=TRAINED_NAMES,
-    message:
-        "Training {wildcards.field} on tile {wildcards.tile} of {wildcards.image}"
-
-
-use rule train_tile as train_tile_segment with:
-    output:
-        segment_folder=directory("results/{image}/{field}/tiles/{tile}/segments/{segment}"),
-    log:
-        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.log",
-    benchmark:
-        "logs/{image}/{field}/tiles/{tile}/train_segment_{segment}.benchmark.tsv"
-    message:
-        "Training {wildcards.field} on tile {wildcards.tile} of {wildcards.image}, segment"
-        " {wildcards.segment}"
+    rule:
+        name:
+            job.rule
+        input:
+            pixels=f"results/{job.run.image}/pixels.npy",
+            facts=f"results/{job.run.image}/picture.json",
+            earlier=job.files(f"segments/{job.segment - 1}") if job.segment > 1 else [],
+        output:
+            **outputs_of_tiles(job),
+        log:
+            f"{job.log}.log",
+        benchmark:
+            f"{job.log}.benchmark.tsv"
+        priority: tiles_seconds(job)
+        conda:
+            "../envs/networks.yaml"
+        threads: given_threads(job.kind) or training_threads(job.run)
+        resources:
+            **tiles_resources(job),
+        params:
+            **tiles_params(job),
+        message:
+            f"Training {job.run.field} on {len(job.tiles)} tiles of {job.run.image}"
+        script:
+            "../../scripts/train_tiles.py"
 
 
 rule gather_tiles:
@@ -131,7 +100,7 @@ rule gather_tiles:
         histories=of_tiles("history.csv"),
         records=of_tiles("training.json"),
         checkpoints=of_tiles("checkpoints"),
-        facts=of_tiles("picture.json", "results/{image}"),
+        facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
         history=report(
@@ -154,10 +123,7 @@ rule gather_tiles:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=30,
     params:
-        tiling=lambda wildcards: {
-            key: getattr(PLAN.tiled[wildcards.image][1], key)
-            for key in ("width", "height", "tile_px", "overlap_px")
-        },
+        tiling=tiling_of,
         field=PLAN.field_settings,
         training=PLAN.training_settings,
         version=VERSION,

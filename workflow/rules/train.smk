@@ -36,7 +36,7 @@ rule train:
         field=PLAN.field_settings,
         training=PLAN.training_settings,
         execution=PLAN.execution_settings,
-        state=training_state,
+        state="results/{image}/{field}/.state",
         version=VERSION,
     message:
         "Training {wildcards.field} on {wildcards.image}"

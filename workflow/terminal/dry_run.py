@@ -13,7 +13,6 @@ _VERBS = {
     "resize": "read",
     "unpack": "read",
     "encode": "write as a table",
-    "cut_tile": "cut into tiles",
     "gather_tiles": "combine tiles",
     "train": "train",
     "import_weights": "import",
@@ -59,7 +58,7 @@ def _line(name: str, jobs: list[PlannedJob]) -> str:
     verbs = [verb for rule, verb in _VERBS.items() if any(j.rule.startswith(rule) for j in jobs)]
     if shown := shown_in_words(outputs, ("render", "", "")):
         verbs.append(shown)
-    known = (*_VERBS, "render", "timelapse", "view")
+    known = (*_VERBS, "render", "timelapse", "view", "pyramid")
     verbs += [listed(job.outputs) for job in jobs if not job.rule.startswith(known)]
     reason = next((job.reason for job in jobs if job.is_training), jobs[0].reason)
     because = f" ({reason})" if name and reason not in ("", MISSING) else ""

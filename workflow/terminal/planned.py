@@ -1,9 +1,11 @@
 """The jobs of a run as people see them: what they work on, and how much work they are."""
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from types import SimpleNamespace
 from typing import Any
 
 from config.configuration import Run
@@ -13,6 +15,8 @@ from terminal.words import name_of
 
 _TIMELAPSE_SHARE = 1 / 8
 """The samples of a frame's pixel, of those that a render's estimate has."""
+
+_TILE = re.compile(r"results/(?P<image>[^/]+)/(?P<field>[^/]+)/tiles/(\d+_\d+)/")
 
 _BUDGETS = ("budget", "cpu_budget")
 
@@ -103,8 +107,8 @@ def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
         planned = PlannedJob(
             number,
             job.rule.name,
-            name_of(job.wildcards_dict) or _name_of_batch(job.rule.name),
-            dict(job.wildcards_dict),
+            _name_of(job),
+            _wildcards_of(job),
             tuple(map(str, job.output)),
             str(job.log[0]) if job.log else "",
             min(threads, cores or threads),
@@ -117,8 +121,26 @@ def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
         yield replace(planned, work=work_of(planned, job.wildcards, plan))
 
 
-def _name_of_batch(rule: str) -> str:
-    return f"batch {rule.removeprefix('train_batch_')}" if rule.startswith("train_batch_") else ""
+def _name_of(job: Any) -> str:
+    rule = job.rule.name
+    if rule.startswith("train_batch_"):
+        return f"batch {rule.removeprefix('train_batch_')}"
+    name, tiles = name_of(_wildcards_of(job)), _tiles_of(job.output)
+    if not tiles:
+        return name
+    return f"{name} / tile {tiles[0]}" + (f" to {tiles[-1]}" if tiles[1:] else "")
+
+
+def _wildcards_of(job: Any) -> dict[str, str]:
+    """Return the wildcards of a job; those that one on tiles would have, whose rule has none."""
+    found = _TILE.match(str(job.output[0]))
+    return dict(job.wildcards_dict) or (found.groupdict() if found else {})
+
+
+def _tiles_of(outputs: Iterable[str]) -> list[str]:
+    """Return the names of the tiles that a job trains on, in order."""
+    found = (_TILE.match(output) for output in outputs)
+    return list(dict.fromkeys(match[3] for match in found if match))
 
 
 def _whole(resource: Any, otherwise: int) -> int:
@@ -150,15 +172,17 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
         return Work(f"classifier {place}", seconds, steps, seconds / steps)
     if job.is_training:
         runs = [wildcards] if job.network else job.trained
+        if tiles := _tiles_of(job.outputs):
+            runs = [SimpleNamespace(**job.wildcards, tile=tile) for tile in tiles]
         networks = [plan.network_of(run) for run in runs]
         seconds = sum(
             estimates.training_s(plan.image_of(run), _without_budget(network), *share)
             for run, network in zip(runs, networks, strict=True)
         )
         training = networks[0]["training"]
-        steps, segments = training["steps"], training["segments"]
+        steps, segments = training["steps"] * (len(tiles) or 1), training["segments"]
         if not job.is_on_gpu:
-            seconds += _STEP_S * steps / segments * len(runs)
+            seconds += _STEP_S * training["steps"] / segments * len(runs)
         step_s = seconds * segments / steps
         bounds_s = _bounds_s(training, job.is_on_gpu)
         return Work(f"{networks[0]['type']} {place}", seconds, steps, step_s, bounds_s)
@@ -186,8 +210,11 @@ def _rendered_points(job: PlannedJob, plan: Plan) -> float:
     config, points = plan.config, 0.0
     for name in (PurePath(output) for output in job.outputs):
         kind, _, part = name.stem.partition("_")
-        if kind == "render" and part.isdecimal():
+        if kind in ("render", "pyramid") and part.isdecimal():
             points += int(part) ** 2
+        elif kind == "pyramid":
+            source = plan.config["images"][job.wildcards["image"]]["path"]
+            points += estimates.source_points(source)
         elif kind == "crop" and part in config["render"]["crops"]:
             points += config["render"]["crops"][part]["size"] ** 2
         elif kind == "timelapse":

@@ -22,7 +22,6 @@ _PREPARING = (
     "encode",
     "unpack",
     "overview",
-    "cut_tile",
     "gather_tiles",
     "import_weights",
 )
@@ -31,7 +30,7 @@ _GATHERING = ("summarize", "compare", "report", "plot")
 
 _DONE = ("rendered", " rendered", " made")
 
-_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.)[^/]*")
+_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.|pyramid)[^/]*")
 """Outputs that show a network: one line names all of them."""
 
 
@@ -116,7 +115,7 @@ def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = 
         parts.append(f"{rendered} at {listed([f'{size:,}' for size in sizes])} pixels")
     if crops:
         parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)}{crop_rendered}")
-    pages = {"timelapse": "time-lapse", "view": "viewer"}
+    pages = {"timelapse": "time-lapse", "view": "viewer", "pyramid": "pyramid"}
     if others := [words for kind, words in pages.items() if any(kind == k for k, _, _ in names)]:
         parts.append(f"{listed(others)}{made}")
     return ", ".join(parts)

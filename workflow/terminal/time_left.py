@@ -137,8 +137,9 @@ class Durations:
 
 
 def _rule_family(rule: str) -> str:
-    """Return the name of a rule; that of all batches, which are named one by one."""
-    return "train_batch" if rule.startswith("train_batch_") else rule
+    """Return the name of a rule; that of all batches or tiles, which are named one by one."""
+    families = ("train_batch", "train_tiles_segment", "train_tiles")
+    return next((family for family in families if rule.startswith(f"{family}_")), rule)
 
 
 def _between(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:

@@ -12,8 +12,6 @@ def name_of(wildcards: Mapping[str, str]) -> str:
     if "classifier" in wildcards:
         return f"classifier {wildcards['classifier']}"
     parts = [wildcards[key] for key in ("image", "field") if key in wildcards]
-    if "tile" in wildcards:
-        parts.append(f"tile {wildcards['tile']}")
     if "segment" in wildcards:
         parts.append(f"segment {wildcards['segment']}")
     return " / ".join(parts)

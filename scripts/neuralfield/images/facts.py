@@ -18,6 +18,7 @@ from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
+from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_json
@@ -29,19 +30,53 @@ def image_digest(values: np.ndarray) -> str:
     """Return the SHA-256 of an image's values and shape, in hexadecimal; `values` is float32, shape
     (height, width, channels).
     """
-    digest = hashlib.sha256(json.dumps(list(values.shape)).encode())
+    digest = _digest_of_shape(*values.shape)
     digest.update(np.ascontiguousarray(values, "<f4").data)
     return digest.hexdigest()
 
 
-def write_facts(
-    path: Path, source: ImageData, resized: ImageData, *, kind: Kind | None = None
-) -> None:
-    """Write the facts about an image before and after resizing.
+class TileDigests:
+    """The `image_digest` of every tile of an image, which comes in bands from top to bottom."""
 
-    `kind` is found by `kind_of` by default; a tile takes that of its whole image.
+    def __init__(self, tiling: Tiling) -> None:
+        self._tiling, self._rows_seen = tiling, 0
+        self._digests: dict[str, hashlib._Hash] = {}
+
+    def see(self, band: ImageData) -> ImageData:
+        """Add the rows of a band to the digests of the tiles that they cross, and return it."""
+        values = np.ascontiguousarray(band.values(), "<f4")
+        first, end = self._rows_seen, self._rows_seen + band.height
+        for row, (top, bottom) in enumerate(self._tiling.rows):
+            inside = values[max(0, top - first) : max(0, min(bottom, end) - first)]
+            if not len(inside):
+                continue
+            for column, (left, right) in enumerate(self._tiling.columns):
+                name = self._tiling.tile(row, column).name
+                if name not in self._digests:
+                    shape = (bottom - top, right - left, band.channels)
+                    self._digests[name] = _digest_of_shape(*shape)
+                self._digests[name].update(np.ascontiguousarray(inside[:, left:right]).data)
+        self._rows_seen = end
+        return band
+
+    def described(self) -> dict[str, str]:
+        """Return the digests by the names of the tiles."""
+        return {tile.name: self._digests[tile.name].hexdigest() for tile in self._tiling}
+
+
+def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, dict[str, Any]]:
+    """Return what would be noted of a tile as an image of its own.
+
+    `facts` are those of the whole image. Without a digest of the tile in them, any values fit it.
     """
-    seen = kind_facts(kind or kind_of(resized)) | {"digest": image_digest(resized.values())}
+    described = facts["resized"] | {"width": tile.width, "height": tile.height}
+    digest = facts.get("tiles", {}).get(tile.name)
+    return {"source": described, "resized": described | ({"digest": digest} if digest else {})}
+
+
+def write_facts(path: Path, source: ImageData, resized: ImageData) -> None:
+    """Write the facts about an image before and after resizing."""
+    seen = kind_facts(kind_of(resized)) | {"digest": image_digest(resized.values())}
     save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
 
 
@@ -68,7 +103,8 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
 
     There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
     ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
-    wrote it, and ``kind`` for grey lines and pages of mixed kind.
+    wrote it, and ``kind`` for grey lines and pages of mixed kind. Those of an image in tiles have
+    ``tiles`` instead of ``digest``: that of each tile.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
@@ -131,6 +167,10 @@ def _digests(path: Path) -> Iterator[str | None]:
             yield image_digest(read_made_image(path, mode).values())
     else:
         yield load_arrays(path)[1].get("record", {}).get("picture")
+
+
+def _digest_of_shape(*shape: int) -> "hashlib._Hash":
+    return hashlib.sha256(json.dumps(list(shape)).encode())
 
 
 def _checksum(facts: dict[str, Any]) -> str:

@@ -62,3 +62,8 @@ def read_window(
         found = f"has the shape {pixels.shape}"
         raise InputError(str(path), found, f"columns to {right} and rows to {bottom}", remedy)
     return ImageData(np.array(pixels[top:bottom, left:right]), mode, bit_depth)
+
+
+def header_bytes(path: str | os.PathLike) -> int:
+    """Return how many bytes of a file that `write_pixel_file` wrote come before its pixels."""
+    return int(np.lib.format.open_memmap(path, mode="r").offset)

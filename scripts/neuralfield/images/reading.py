@@ -201,7 +201,8 @@ def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
         where,
         f"has {pixels:,} pixels",
         f"at most {max_megapixels:g} million",
-        "reduce it first, or raise max_megapixels if you trust the file",
+        "reduce it first, train it in tiles (`tiles` of an image in config.yaml), or raise"
+        " max_megapixels if you trust the file",
     )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
-from neuralfield.images import read_facts, read_pixel_csv, require_image
-from neuralfield.images.facts import kind_in
+from neuralfield.images import read_facts, read_pixel_csv, read_window, require_image
+from neuralfield.images.facts import facts_of_tile, kind_in
 from neuralfield.images.kind import Kind
+from neuralfield.images.tiling import Tile
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
@@ -46,10 +47,39 @@ def read_task(
     pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> ImageTask | UpscalingTask:
     """Read an image's table of pixels as a task to train on; see `settings_for`."""
-    about = read_facts(facts)
-    own, settings = settings_for_facts(about, field, training)
     with made_by_the_workflow(pixels):
         values = read_pixel_csv(pixels)
+    return _own_task(pixels, values, read_facts(facts), field, training, facts)
+
+
+def read_tile_task(
+    pixels: Path,
+    about: Mapping[str, dict[str, Any]],
+    tile: Tile,
+    field: Mapping[str, Any],
+    training: Mapping[str, Any],
+) -> ImageTask | UpscalingTask:
+    """Read a tile of an image as a task to train on.
+
+    `pixels` is the file of `neuralfield.images.write_pixel_file`, and `about` the facts about the
+    whole image.
+    """
+    own = facts_of_tile(about, tile)
+    mode, bit_depth = own["resized"]["mode"], own["resized"]["bit_depth"]
+    window = read_window(pixels, mode, bit_depth, tile.left, tile.top, tile.right, tile.bottom)
+    return _own_task(pixels, window.values(), own, field, training)
+
+
+def _own_task(
+    pixels: Path,
+    values: np.ndarray,
+    about: dict[str, dict[str, Any]],
+    field: Mapping[str, Any],
+    training: Mapping[str, Any],
+    facts: Path | None = None,
+) -> ImageTask | UpscalingTask:
+    """Make the task of values that were read from a file, if they are those of the facts."""
+    own, settings = settings_for_facts(about, field, training)
     task = image_task(values, about["source"]["mode"], own, settings)
     require_image(pixels, task.image, about, facts)
     return task

@@ -42,12 +42,15 @@ def fit(
     fit_batch([Training(task, execution, publish, until_step, earlier_segment, outputs=outputs)])
 
 
-def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
+def fit_batch(
+    trainings: Sequence[Training], side_by_side: int = 1, stop: StopSignals | None = None
+) -> None:
     """Train several tasks step by step together; each ends with the bytes it would have alone.
 
     Each has a state folder of its own, from which it can resume alone or in another batch. They
     share device, engine, number of threads, checkpoint interval and time limit. On a CPU at most
-    `side_by_side` take steps at the same time, each with its own threads.
+    `side_by_side` take steps at the same time, each with its own threads. `stop` notes the signals
+    of a process that has more to do than this; by default they are noted during this call.
 
     Raises the errors of `fit`. Where one has diverged for the second time, the others are trained
     to their ends, and their states are saved; only those are published that had ended before, and
@@ -60,7 +63,7 @@ def fit_batch(trainings: Sequence[Training], side_by_side: int = 1) -> None:
             # the engine's threads work on blocks of their own; a threaded BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
-        stop = stack.enter_context(StopSignals(execution.leave_at_s))
+        stop = stop or stack.enter_context(StopSignals(execution.leave_at_s))
         active = [_make_active(trainings[0], stack)]
         one_bytes = sum(active[0].trainer.engine.memory_report().values())
         remedy = "put fewer networks into a batch (sweeps: batch)"

@@ -8,11 +8,12 @@ from measuring.drawing_kinds import drawing_of
 from measuring.mixed_pages import PAGES, mixed_page
 from PIL import Image
 
-from neuralfield.images import ImageData, read_facts, write_facts
-from neuralfield.images.facts import kind_in
+from neuralfield.images import ImageData, read_facts
+from neuralfield.images.facts import facts_of_tile, kind_facts, kind_in
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
+from neuralfield.images.tiling import Tiling
 from unpack import main as unpack
 
 RESOURCES = Path(__file__).resolve().parents[3] / "workflow/resources"
@@ -85,11 +86,12 @@ def test_a_dark_image_without_white_is_not_line_art():
     assert not is_line_art(of_values(night))
 
 
-def test_a_tile_is_of_the_kind_of_its_image(tmp_path):
-    tile = of_values(CHECKS)
+def test_a_tile_is_of_the_kind_of_its_image():
+    described = {"mode": "grey", "width": 100, "height": 600, "bit_depth": 8}
     for kind in Kind:
-        write_facts(tmp_path / "picture.json", tile, tile, kind=kind)
-        assert kind_in(read_facts(tmp_path / "picture.json")) == kind
+        facts = {"source": described, "resized": described | kind_facts(kind)}
+        for tile in Tiling(100, 600, 300, 8):
+            assert kind_in(facts_of_tile(facts, tile)) == kind
 
 
 def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
@@ -101,5 +103,6 @@ def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
     for name, pixels in (("drawn", [upper, upper]), ("half", [upper, lower])):
         Image.fromarray(np.concatenate(pixels)).save(tmp_path / f"{name}.png")
         facts = tmp_path / f"{name}.json"
-        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, size=[100, 600])
+        tiling = Tiling(100, 600, 300, 8)
+        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, tiling=tiling)
         assert kind_in(read_facts(facts)) == kinds[name]

@@ -21,6 +21,7 @@ from neuralfield.images import ImageData, read_image, read_image_bands, write_im
 from neuralfield.images.colour import conversion_of
 from neuralfield.images.icc import encode_srgb
 from neuralfield.images.reading import image_size
+from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(3)
@@ -273,7 +274,8 @@ def test_what_was_done_to_the_colours_is_reported(tmp_path, capsys):
     line = "resize photo: converted from Adobe RGB (1998) to sRGB\n"
     assert capsys.readouterr().err == line
     unpack_outputs = (tmp_path / "pixels.npy", tmp_path / "facts.json")
-    unpack.main(tmp_path / "a.png", *unpack_outputs, size=[34, 21], report=reporter(job))
+    tiling = Tiling(34, 21, 16, 4)
+    unpack.main(tmp_path / "a.png", *unpack_outputs, tiling=tiling, report=reporter(job))
     assert capsys.readouterr().err == line
     pixel_data, messages = read(tmp_path / "resized.png")
     assert messages == []

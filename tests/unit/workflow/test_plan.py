@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 from workspace import SETTINGS, Workspace
 
+from config import large_images
 from config.configuration import Run, read_settings
 from config.sweeps import expand
 from jobs.plan import Plan
 from jobs.startup import UserError
+from neuralfield.images.tiling import Tiling
 from neuralfield.tasks.found_steps import FoundSteps
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
@@ -79,7 +81,7 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
         "tiny/siren+random_seed=3/metrics.json",
         "tiny/plain/segments/1",
         "large/overview.png",
-        "large/tiles/0_1/pixels.csv",
+        "large/pixels.npy",
         "large/plain/mosaic.json",
         "large/plain/tiles/0_1/checkpoints",
         "large/plain/tiles/0_1/segments/1",
@@ -104,6 +106,19 @@ def test_folders_have_the_snapshots_of_their_training(plan: Plan):
     assert half < whole and "step_00000020.safetensors" in whole - half
     assert contents["results/tiny/plain/comparison"] == {"redraw.png"}
     assert {name.split(".")[1] for name in contents["results/large/plain/checkpoints"]} == {"json"}
+
+
+def test_tiles_are_divided_among_jobs(plan: Plan):
+    (tiling,) = (tiling for _, tiling in plan.tiled.values())
+    assert {len(job.tiles) for job in plan.tile_jobs()} == {1}
+    plan.config["images"]["large"]["tiles"]["per_job"] = 3
+    jobs = list(plan.tile_jobs())
+    last = [job for job in jobs if job.is_last]
+    assert [tile for job in last for tile in job.tiles] == list(tiling)
+    assert len(jobs) == 2 * len(last) and {job.segment for job in last} == {2}
+    assert len(last) == -(-tiling.count // 3) and max(len(job.tiles) for job in last) <= 3
+    many = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), None)
+    assert len(many) == large_images.MOST_JOBS and len(set(map(len, many))) <= 2
 
 
 def test_tiles_share_the_budget_of_their_image(plan: Plan):

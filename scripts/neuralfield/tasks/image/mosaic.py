@@ -13,6 +13,10 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
 from neuralfield.tasks.image.image_model import Model
 
+TRAINED_TOGETHER = {"cpu": 1, "gpu": 8}
+"""Tiles that a job trains at the same time, by the kind of device. All cores work on one; a GPU
+takes the steps of small batches together, see `neuralfield.engines.EngineBatch`."""
+
 _FORMAT = 1
 
 

@@ -1,0 +1,23 @@
+"""The page that shows a Deep Zoom pyramid beside it, without internet."""
+
+from pathlib import Path
+
+from neuralfield.rendering.pyramid import OVERLAP_PX, TILE_PX
+from neuralfield.viewing.template import load_template, words_of
+
+_TEMPLATE = Path(__file__).parent / "template" / "pyramid.html.j2"
+
+
+def pyramid_page(image: str, field: str, width: int, height: int, suffix: str) -> str:
+    """Return the page of a pyramid; its tiles lie in ``image_files`` beside it.
+
+    `width` and `height` are those of the whole image in pixels, and `suffix` is that of its tiles.
+    """
+    described = {
+        "width": width,
+        "height": height,
+        "tile": TILE_PX,
+        "overlap": OVERLAP_PX,
+        "suffix": suffix,
+    }
+    return load_template(_TEMPLATE).render(title=words_of(image), field=field, pyramid=described)

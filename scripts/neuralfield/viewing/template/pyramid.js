@@ -1,0 +1,162 @@
+// Pans and zooms a Deep Zoom pyramid: coarser tiles are shown until finer ones have come.
+
+"use strict";
+
+const MOST_TILES = 600; // kept; those that were seen longest ago are dropped
+const FINEST = 16; // screen pixels for a pixel of the image
+const STEP = 1.5; // of a key
+
+function showPyramid(pyramid) {
+  const canvas = document.getElementById("canvas");
+  const context = canvas.getContext("2d");
+  const top = Math.ceil(Math.log2(Math.max(pyramid.width, pyramid.height, 1)));
+  const tiles = new Map();
+  // the middle of the view, in pixels of the image, and screen pixels for each of these
+  const view = { x: pyramid.width / 2, y: pyramid.height / 2, scale: 1 };
+  const pointers = new Map();
+  let isDue = false;
+
+  const fitting = () => Math.min(canvas.width / pyramid.width, canvas.height / pyramid.height);
+
+  function fit() {
+    Object.assign(view, { x: pyramid.width / 2, y: pyramid.height / 2, scale: fitting() });
+    draw();
+  }
+
+  function draw() {
+    if (isDue) return;
+    isDue = true;
+    requestAnimationFrame(drawNow);
+  }
+
+  function tileAt(level, column, row) {
+    const key = `${level}/${column}_${row}`;
+    let tile = tiles.get(key);
+    if (tile) {
+      tiles.delete(key);
+    } else {
+      tile = new Image();
+      tile.onload = draw;
+      tile.src = `image_files/${key}${pyramid.suffix}`;
+    }
+    tiles.set(key, tile); // the last ones of a map are those that were seen last
+    return tile;
+  }
+
+  function drawNow() {
+    isDue = false;
+    const least = Math.min(fitting(), 1);
+    view.scale = Math.min(Math.max(view.scale, least), Math.max(FINEST, least));
+    view.x = Math.min(Math.max(view.x, 0), pyramid.width);
+    view.y = Math.min(Math.max(view.y, 0), pyramid.height);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.imageSmoothingEnabled = view.scale < 2;
+    const wanted = Math.min(top, Math.max(0, top + Math.ceil(Math.log2(view.scale))));
+    const coarsest = Math.max(0, Math.min(wanted, 8)); // one tile has all of the image there
+    for (let level = coarsest; level <= wanted; level++) drawLevel(level, level === wanted);
+    for (const key of tiles.keys()) {
+      if (tiles.size <= MOST_TILES) break;
+      tiles.delete(key);
+    }
+    document.getElementById("zoom").textContent = `${(100 * view.scale).toPrecision(3)} %`;
+    document.body.dataset.ready = [...tiles.values()].every((tile) => tile.complete) ? "1" : "0";
+  }
+
+  function drawLevel(level, isWanted) {
+    const factor = 2 ** (top - level); // pixels of the image for one of the level
+    const width = Math.ceil(pyramid.width / factor), height = Math.ceil(pyramid.height / factor);
+    const zoom = view.scale * factor;
+    const left = canvas.width / 2 - view.x * view.scale;
+    const above = canvas.height / 2 - view.y * view.scale;
+    const side = pyramid.tile;
+    const first = (start) => Math.max(0, Math.floor(-start / zoom / side));
+    const end = (start, room, length) =>
+      Math.min(Math.ceil(length / side), Math.ceil((room - start) / zoom / side));
+    for (let row = first(above); row < end(above, canvas.height, height); row++) {
+      for (let column = first(left); column < end(left, canvas.width, width); column++) {
+        // of coarser levels only what is there already, and the coarsest
+        if (!isWanted && level > 8 && !tiles.has(`${level}/${column}_${row}`)) continue;
+        const tile = tileAt(level, column, row);
+        if (!tile.complete || !tile.naturalWidth) continue;
+        const x = column * side - (column ? pyramid.overlap : 0);
+        const y = row * side - (row ? pyramid.overlap : 0);
+        context.drawImage(tile, left + x * zoom, above + y * zoom,
+          tile.naturalWidth * zoom, tile.naturalHeight * zoom);
+      }
+    }
+  }
+
+  function zoomAt(x, y, factor) {
+    const before = view.scale;
+    view.scale = Math.min(Math.max(before * factor, Math.min(fitting(), 1)), FINEST);
+    view.x += (x - canvas.width / 2) * (1 / before - 1 / view.scale);
+    view.y += (y - canvas.height / 2) * (1 / before - 1 / view.scale);
+    draw();
+  }
+
+  const onCanvas = (event) => {
+    const box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
+    return { x: (event.clientX - box.left) * ratio, y: (event.clientY - box.top) * ratio };
+  };
+
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, onCanvas(event));
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = pointers.get(event.pointerId);
+    if (!before) return;
+    const now = onCanvas(event);
+    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
+    pointers.set(event.pointerId, now);
+    const share = other ? 0.5 : 1; // two fingers move their middle
+    view.x -= share * (now.x - before.x) / view.scale;
+    view.y -= share * (now.y - before.y) / view.scale;
+    if (other) {
+      const apart = (point) => Math.hypot(point.x - other.x, point.y - other.y) || 1;
+      zoomAt((now.x + other.x) / 2, (now.y + other.y) / 2, apart(now) / apart(before));
+    }
+    draw();
+  });
+  for (const name of ["pointerup", "pointercancel"]) {
+    canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
+  }
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const lines = event.deltaMode ? 30 : 1;
+    const { x, y } = onCanvas(event);
+    zoomAt(x, y, Math.exp(-0.002 * lines * event.deltaY));
+  }, { passive: false });
+  canvas.addEventListener("dblclick", (event) => {
+    const { x, y } = onCanvas(event);
+    zoomAt(x, y, 2);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const far = canvas.width / 8 / view.scale;
+    const moves = { ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, -far], ArrowDown: [0, far] };
+    const zooms = { "+": STEP, "=": STEP, "-": 1 / STEP };
+    if (moves[event.key]) {
+      view.x += moves[event.key][0];
+      view.y += moves[event.key][1];
+      draw();
+    } else if (zooms[event.key]) {
+      zoomAt(canvas.width / 2, canvas.height / 2, zooms[event.key]);
+    } else if (event.key === "0") {
+      fit();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+
+  let isFirst = true;
+  new ResizeObserver(() => {
+    canvas.width = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio));
+    canvas.height = Math.max(1, Math.round(canvas.clientHeight * devicePixelRatio));
+    if (isFirst) fit();
+    isFirst = false;
+    draw();
+  }).observe(canvas);
+  window.viewer = { view, draw, zoomAt };
+}

@@ -1,0 +1,64 @@
+"""Render a network into a pyramid of tiles, with a page to zoom into it, or into a large TIFF."""
+
+from pathlib import Path
+from typing import Any
+
+from entry.image_network import ExpectedNetwork
+from entry.job import run_job
+from neuralfield.rendering.pyramid import write_pyramid, write_tiff
+from neuralfield.rendering.render import size_for_longer_side
+from neuralfield.system.device import select_device
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.image.mosaic import load_trained
+from neuralfield.viewing.pyramid_page import pyramid_page
+
+
+def main(
+    model: Path,
+    *,
+    image: str,
+    field: str,
+    pyramid: Path | None = None,
+    tiff: Path | None = None,
+    size: int | None = None,
+    is_line_art: bool = False,
+    expected: ExpectedNetwork | None = None,
+    samples: int | str = "auto",
+    bit_depth: int = 8,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Render with `size` pixels on the longer side, by default the image's own, in bounded memory.
+
+    The folder `pyramid` gets a Deep Zoom pyramid, and ``index.html``, which shows it without
+    internet. Its tiles are JPEG, or PNG for line art and images with transparency. The file `tiff`
+    is a BigTIFF. Another network than the expected one is refused.
+    """
+    network = expected.load(model) if expected else load_trained(model)
+    sides = (network.width, network.height)
+    width, height = size_for_longer_side(network, size or max(sides))
+    options: dict[str, Any] = {"samples": samples, "threads": threads}
+    place = select_device(device)
+    if tiff:
+        write_tiff(network, tiff, width, height, device=place, bit_depth=bit_depth, **options)
+    if pyramid:
+        suffix = ".png" if is_line_art or network.channels == 4 else ".jpg"
+        write_pyramid(network, pyramid, width, height, suffix=suffix, device=place, **options)
+        page = pyramid_page(image, field, width, height, suffix)
+        write_atomically(pyramid / "index.html", page.encode())
+
+
+def _of_the_job(job: Any) -> dict[str, Any]:
+    expected = ExpectedNetwork.of_job(job)
+    size = job.wildcards.get("size")
+    return {
+        **job.params.settings,
+        "field": job.wildcards.field,
+        "size": int(size) if size else None,
+        "is_line_art": expected.facts["resized"].get("is_line_art", False),
+        "expected": expected,
+    }
+
+
+if __name__ == "__main__":
+    run_job(main, _of_the_job)

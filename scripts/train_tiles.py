@@ -1,0 +1,224 @@
+"""Train a network on each of several tiles of a large image."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from entry.job import run_job
+from entry.progress import progress_path
+from entry.training import ProgressLog, logging_kept_results, usable_cores, when_to_leave_s
+from neuralfield.images import read_facts
+from neuralfield.images.tiling import Tile
+from neuralfield.rendering.publishing import publishing
+from neuralfield.system.device import Device, select_device
+from neuralfield.system.errors import DivergenceError
+from neuralfield.system.heat import HeatGuard, guard_gpu
+from neuralfield.system.interruption import StopSignals
+from neuralfield.system.kept import FOLDER_NAME, has_kept_results
+from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
+from neuralfield.tasks.image_fit import read_tile_task
+from neuralfield.tasks.task import Task
+from neuralfield.training.budget_file import within_budget
+from neuralfield.training.fit import fit_batch
+from neuralfield.training.loop import Execution, Training
+from neuralfield.training.results import outputs_in, publish_segment
+from neuralfield.training.trainer import Trainer
+
+
+class TilesProgress(ProgressLog):
+    """Keeps the progress of a job, in steps of all its tiles together."""
+
+    def __init__(self, name: str, tiles: int, file: Path | None) -> None:
+        super().__init__(name, 0, file=file)
+        self.tiles, self.ended = tiles, 0
+        self._present: Sequence[Trainer] = ()
+        self._before = [0, 0.0]  # steps and seconds of the tiles that have ended
+        self._levels_db: dict[str, float] = {}
+        self._reported: set[str] = set()
+
+    def add_row(self, row: Mapping[str, float], *, tile: str) -> None:
+        """Take note of a row of a tile's history."""
+        self._levels_db[tile] = row["psnr_db"]
+        levels_db = self._levels_db.values()
+        quality = f"{row['psnr_db']:.2f} dB"
+        if len(levels_db) > 1:
+            quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
+        step = self._before[0] + int(row["step"])
+        self.row(step, quality, f"{quality}; {self.ended} of {self.tiles} tiles have ended")
+
+    def stepped(self, trainers: Sequence[Trainer]) -> None:
+        """Take note of steps of the tiles that are being trained."""
+        self._present = trainers
+        taken = sum(trainer.steps_taken for trainer in trainers)
+        seconds = sum(trainer.seconds for trainer in trainers)
+        self.file.update(self._before[0] + taken, self._before[1] + seconds)
+
+    def begin(self, trainings: Sequence[Training]) -> None:
+        """Take note of trainings that begin; those of all tiles have the same steps."""
+        first = trainings[0]
+        self.steps = self.file.steps = self.tiles * first.task.training.steps
+        self.file.until_step = self.tiles * first.last_step
+
+    def end(self, trainings: Sequence[Training]) -> None:
+        """Take note of trainings that have ended, now or in an earlier attempt."""
+        if not self._present:
+            self.file.forget_rate()
+        self.ended += len(trainings)
+        self._before[0] += sum(training.last_step for training in trainings)
+        self._before[1] += sum(trainer.seconds for trainer in self._present)
+        self._present = ()
+
+    def say_of_tile(self, line: str, *, tile: str) -> None:
+        """Report a line about a tile, on the terminal only if it is the first one of its kind."""
+        kind = line.replace(tile, "")
+        if kind in self._reported:
+            self.log(line, name=tile)
+        else:
+            self._reported.add(kind)
+            self.say(line, name=f"{self.name} / {tile}")
+
+
+def main(
+    pixels: Path,
+    facts: Path,
+    *,
+    folder: Path,
+    tiles: Sequence[Tile],
+    field: Mapping[str, Any],
+    training: Mapping[str, Any],
+    threads: int,
+    name: str,
+    segment: int = 1,
+    log_path: Path | None = None,
+) -> None:
+    """Train on each tile to the end of a segment; the last segment writes the networks.
+
+    The tiles are windows of the image that ``unpack.py`` wrote, and are trained as ``train.py``
+    trains on an image, with the same bytes whichever other tiles the job has. The next ones are
+    read while some are trained. `folder` is that of the network, ``results/{image}/{field}``;
+    everything of a tile lies in ``tiles/{row}_{column}`` in it. A job that was interrupted goes on:
+    tiles that had ended are published again, and others resume from their states.
+    """
+    leave_at_s = when_to_leave_s(training)
+    device = select_device(training["device"])
+    progress = TilesProgress(name, len(tiles), progress_path(log_path) if log_path else None)
+    job = _Job(
+        folder,
+        training,
+        segment,
+        usable_cores(training, threads),
+        device,
+        leave_at_s,
+        guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
+        progress,
+    )
+    read = partial(read_tile_task, pixels, read_facts(facts), field=field, training=training)
+    failures = []
+    with (
+        logging_kept_results(folder / "tiles" / tile.name / FOLDER_NAME for tile in tiles),
+        ThreadPoolExecutor(1) as reader,
+        StopSignals(leave_at_s) as stop,
+    ):
+        for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[device.kind]):
+            ended = f"{progress.ended} of {len(tiles)} tiles are trained"
+            stop.raise_if_received(ended)
+            trainings = [job.training_of(tile, task) for tile, task in group]
+            progress.begin(trainings)
+            try:
+                fit_batch(trainings, stop=stop)
+            except DivergenceError as error:
+                failures.append(error)
+            else:
+                _forget_states(trainings)
+            progress.end(trainings)
+    if failures:
+        raise failures[0]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The settings that the trainings of all tiles of a job have in common."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    segment: int
+    cores: int
+    device: Device
+    leave_at_s: float
+    heat: HeatGuard | None
+    progress: TilesProgress
+
+    def training_of(self, tile: Tile, task: Task) -> Training:
+        """Return the training of a tile, with the steps that a budget comes to."""
+        own, settings, device = self.folder / "tiles" / tile.name, self.settings, self.device
+        task, found = within_budget(task, settings, device, self.cores, own, self.folder)
+        run = Execution(
+            device,
+            own / ".state" / f"segment_{self.segment}",
+            settings.get("engine", "auto"),
+            self.cores,
+            settings["checkpoint_interval_s"],
+            partial(self.progress.add_row, tile=tile.name),
+            partial(self.progress.say_of_tile, tile=tile.name),
+            self.leave_at_s,
+            self.heat,
+            own / FOLDER_NAME,
+            stepped=[self.progress.stepped],
+        )
+        if found:
+            run.note(found.line)
+            run.found_settings = found.steps.training
+        segments, earlier = settings.get("segments", 1), None
+        if self.segment > 1:
+            earlier = own / "segments" / str(self.segment - 1)
+        outputs, publish = outputs_in(own), None
+        if self.segment < segments:
+            outputs = {"segment_folder": own / "segments" / str(self.segment)}
+            publish = partial(publish_segment, **outputs)
+        until_step = task.training.steps * self.segment // segments
+        return Training(
+            task,
+            run,
+            publish or publishing(outputs, run),
+            until_step,
+            earlier,
+            name=f"{self.progress.name} / {tile.name}",
+            outputs=outputs,
+        )
+
+
+def _forget_states(trainings: Sequence[Training]) -> None:
+    """Remove the states of trainings whose results are kept: those of all tiles take much room."""
+    for run in (training.execution for training in trainings):
+        if run.kept_folder and has_kept_results(run.kept_folder):
+            rmtree(run.state_folder, ignore_errors=True)
+
+
+def _read_ahead(
+    reader: Executor, read: Callable[..., Task], tiles: Sequence[Tile], together: int
+) -> Iterator[list[tuple[Tile, Task]]]:
+    """Yield tiles with their tasks, some together; the next ones are read meanwhile."""
+    groups = [tiles[first : first + together] for first in range(0, len(tiles), together)]
+    ahead: list[list[Future[Task]]] = []
+    for number, group in enumerate(groups):
+        for following in groups[number + len(ahead) : number + 2]:
+            ahead.append([reader.submit(read, tile) for tile in following])
+        yield list(zip(group, [task.result() for task in ahead.pop(0)], strict=True))
+
+
+if __name__ == "__main__":
+    run_job(
+        main,
+        lambda job: {
+            "folder": Path("results", job.params.work["image"], job.params.work["network"]),
+            "tiles": [Tile(*place) for place in job.params.work["tiles"]],
+            "training": {**job.params.training, **job.params.execution},
+            "name": f"{job.params.work['image']} / {job.params.work['network']}",
+            "log_path": Path(job.log[0]),
+            "segment": job.params.work["segment"],
+        },
+    )
