@@ -94,5 +94,6 @@ def test_what_is_different_of_its_training_is_what_the_schema_says():
     }
     assert messages == {key: default(key) for key in different}
     missing = {"engine", "segments", "budget", "cpu_budget"}
-    missing |= {"batch_pixels", "supervision", "footprint_points", "detail_share", "residual"}
+    missing |= {"batch_pixels", "supervision", "footprint_points", "detail_share"}
+    missing |= {"residual", "residual_scale"}
     assert set(usual) - set(own) == missing

@@ -361,5 +361,6 @@ def test_schema_and_training_agree(written):
     training = with_detail_share(training, Kind.PHOTOGRAPH)
     for key in HOW_AND_WHERE:
         training.pop(key, None)
-    off = {"gradient_clip_norm": None, "keep_best": False, "residual": False, "epsilon": 1e-8}
+    off = {"gradient_clip_norm": None, "keep_best": False, "epsilon": 1e-8}
+    off |= {"residual": False, "residual_scale": 1}
     assert vars(ImageTraining.from_mapping(training)) == training | off
