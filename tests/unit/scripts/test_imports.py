@@ -20,6 +20,7 @@ NEEDED = {
     "evaluate_table": ["pandas"],
     "plot_classifier": ["matplotlib"],
     "plot_table": ["matplotlib"],
+    "pyramid": ["jinja2"],
     "report": ["jinja2"],
     "report_classifiers": ["jinja2", "matplotlib"],
     "report_tables": ["jinja2", "matplotlib"],
