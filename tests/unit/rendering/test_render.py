@@ -248,7 +248,7 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
     code = (
         "import resource, sys; from pathlib import Path\n"
         "from neuralfield.system.device import select_device\n"
-        "from neuralfield.tasks.image.image_model import Model.load\n"
+        "from neuralfield.tasks.image.image_model import Model\n"
         "from neuralfield.rendering.render import render_to_png\n"
         "model, path, height = Model.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
         "render_to_png(model, path, 16384, height, device=select_device('cpu'))\n"
