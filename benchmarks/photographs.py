@@ -7,7 +7,8 @@
 Each photograph of the folder, cut to whole training pixels, is the truth. A network is trained on
 it reduced by `factor`, once for each seed, and rendered at the full size. A network is a preset
 and the settings that are changed in it. Rows are means over the photographs: of single networks
-and of the mean of several with different seeds, as rendered and corrected by back-projection. The
+and of the mean of several with different seeds, as rendered, corrected by back-projection, and
+refined by similar patches (`residual_scale`). The
 best filter is, for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection
 which comes nearest to the truth. `--mixtures` averages the networks with these numbers, each the
 mean over its seeds. `--output` writes a row for each photograph.
@@ -35,6 +36,7 @@ from measuring.preset_network import PresetNetwork
 from neuralfield.images import resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
+from neuralfield.rendering.refining import refined
 from neuralfield.system.device import Device, select_device
 
 _FILTERS = ("lanczos", "bicubic", "back_projection")
@@ -50,7 +52,7 @@ class Gain(NamedTuple):
     image: str
     network: str
     of_seeds: int
-    corrected: bool
+    corrected: str
     render_db: float
     over_lanczos_db: float
     over_best_filter_db: float
@@ -70,10 +72,15 @@ class Photograph:
         self.filters_db = {name: self.pair.filter_db(name) for name in _FILTERS}
 
     def measure(self, network: str, of_seeds: int, values: np.ndarray, seconds: float) -> None:
-        """Add the gains of a render, as it is and corrected."""
+        """Add the gains of a render, as it is, corrected, and refined by similar patches."""
         small = self.pair.small.values()
         channels = (back_projected(values[..., c], small[..., c]) for c in range(small.shape[2]))
-        for corrected, found in ((False, values), (True, np.stack([*channels], axis=2))):
+        renders = {
+            "no": values,
+            "yes": np.stack([*channels], axis=2),
+            "patches": refined(np.clip(values, 0, 1), small),
+        }
+        for corrected, found in renders.items():
             render_db = psnr_db(np.clip(found, 0, 1), self.truth)
             over_lanczos_db = render_db - self.filters_db["lanczos"]
             over_best_db = render_db - max(self.filters_db.values())
@@ -148,7 +155,7 @@ def _mean(renders: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _print_network(network: str, photographs: list[Photograph]) -> None:
-    rows: dict[tuple[int, bool], dict[str, list[Gain]]] = defaultdict(lambda: defaultdict(list))
+    rows: dict[tuple[int, str], dict[str, list[Gain]]] = defaultdict(lambda: defaultdict(list))
     for photograph in photographs:
         for gain in photograph.gains:
             if gain.network == network:
@@ -158,8 +165,7 @@ def _print_network(network: str, photographs: list[Photograph]) -> None:
             [float(np.mean([getattr(gain, name) for gain in group])) for group in gains.values()]
             for name in ("over_lanczos_db", "over_best_filter_db", "seconds")
         )
-        is_corrected = "yes" if corrected else "no"
-        _print_means(network, str(of_seeds), is_corrected, over_db, best_db, np.mean(seconds))
+        _print_means(network, str(of_seeds), corrected, over_db, best_db, np.mean(seconds))
 
 
 def _print_means(
