@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
-from neuralfield.images.image import ImageData
+from neuralfield.images.image import MODES, ImageData
 from neuralfield.images.pixel_file import header_bytes, write_pixel_file
 from neuralfield.images.vips import only_loaders
 from neuralfield.rendering.render import Options, render_bands
@@ -25,7 +25,6 @@ TILE_PX = 254
 """Side of a tile of a pyramid; with `OVERLAP_PX` more at each side, 256."""
 
 OVERLAP_PX = 1
-MODES = {1: "grey", 3: "rgb", 4: "rgba"}
 
 
 def write_pyramid(
