@@ -103,7 +103,6 @@ def _rmse(answers: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _least_squares(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights and intercepts with the smallest squared error."""
     inputs = np.column_stack([samples.input_values, np.ones(samples.count)])
     solution = np.linalg.lstsq(inputs, samples.target_values, rcond=None)[0]
     return solution[:-1], solution[-1]

@@ -31,7 +31,6 @@ class BatchProgress(ProgressLog):
         self.rows: dict[str, Mapping[str, float]] = {}
 
     def add_row(self, row: Mapping[str, float], *, network: str) -> None:
-        """Take note of a row of a network's history."""
         self.rows[network] = row
         step = int(min(row["step"] for row in self.rows.values()))
         levels_db = [row["psnr_db"] for row in self.rows.values()]

@@ -54,16 +54,13 @@ class ExpectedNetwork:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Return what is known of the image; see `neuralfield.images.read_facts`."""
         return dict(self.facts_of_tile or read_facts(self.facts_path))
 
     def of_tile(self, tile: Tile) -> Self:
-        """Return the network that the settings describe for a tile of the image."""
         return replace(self, facts_of_tile=facts_of_tile(self.facts, tile))
 
     @cached_property
     def settings(self) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-        """Return the settings of a network that is trained here; see `settings_for_facts`."""
         return settings_for_facts(self.facts, self.field, self.training)
 
     @property

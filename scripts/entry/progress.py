@@ -79,7 +79,6 @@ class ProgressFile:
         self._start: tuple[float, int] | None = None
 
     def measure(self, measured: str) -> None:
-        """Keep the measure to write next."""
         self._measured = measured
 
     def forget_rate(self) -> None:

@@ -55,7 +55,6 @@ class ProgressLog:
         self.file.update(last.steps_taken, sum(trainer.seconds for trainer in trainers))
 
     def log(self, line: str, *, name: str | None = None) -> None:
-        """Report a line in the log alone."""
         log.info(line if name is None else f"{name}: {line}")
 
     def say(self, line: str, *, name: str | None = None) -> None:
@@ -72,7 +71,6 @@ class TrainingProgress(ProgressLog):
         self.measure = measure
 
     def __call__(self, row: Mapping[str, float]) -> None:
-        """Take note of a row of the history."""
         measured = self.measure.format.format(row[self.measure.name])
         details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
         self.row(int(row["step"]), measured, details)

@@ -59,7 +59,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
@@ -68,5 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names for completion."""
     return sorted({*globals(), *__all__})

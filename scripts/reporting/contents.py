@@ -60,7 +60,6 @@ class NetworkFiles:
 
     @property
     def metrics(self) -> Path:
-        """Return its metrics."""
         return self.folder / "metrics.json"
 
     @property
@@ -99,7 +98,6 @@ class ShownNetwork:
 
     @property
     def plain_db(self) -> float | None:
-        """Return the PSNR of the best plain enlargement."""
         known = [self.numbers[f"upscale_{name}_psnr_db"] for name in ENLARGEMENTS]
         return None if None in known else max(known)
 
@@ -140,7 +138,6 @@ class ImageSection(Titled):
 
     @property
     def best(self) -> ShownNetwork:
-        """Return the network with the best score."""
         return max(self.networks, key=lambda network: network.score_db)
 
     @property
@@ -236,7 +233,6 @@ def _where(path: Path) -> str:
 
 
 def _in_words(name: str) -> str:
-    """Describe a network's file."""
     if name.startswith("pyramid"):
         return "zoom"
     stem, _, suffix = name.rpartition(".")

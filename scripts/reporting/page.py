@@ -24,7 +24,6 @@ class Titled:
 
     @property
     def title(self) -> str:
-        """Return the name as words."""
         return words_of(self.name)
 
 

@@ -235,7 +235,6 @@ def _last(layers: Sequence[Layer], place: Place) -> int:
 
 
 def _at(content: Any, place: Place) -> Any:
-    """Return the value at a place; None for none."""
     for step in place:
         content = content.get(step) if isinstance(content, Mapping) else None
     return content

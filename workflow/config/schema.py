@@ -66,13 +66,11 @@ def read_schema() -> dict[str, Any]:
 
 
 def _properties(*classes: type) -> dict[str, Any]:
-    """Return the rules for the settings of some classes, by key."""
     declared = {key: setting for cls in classes for key, setting in settings_of(cls).items()}
     return {key: _rule(setting) for key, setting in declared.items() if setting.in_config}
 
 
 def _rule(setting: Setting) -> dict[str, Any]:
-    """Return the rule for one setting."""
     if setting.kind is bool:
         rule: dict[str, Any] = {"type": "boolean"}
     elif setting.choices:

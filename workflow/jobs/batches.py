@@ -81,7 +81,6 @@ class Ledger:
 
     @cached_property
     def images(self) -> dict[str, tuple[str, ...]]:
-        """Return the images of each batch."""
         return {name: tuple(dict.fromkeys(run.image for run, _ in e)) for name, e in self.lines}
 
 

@@ -56,7 +56,6 @@ class TileJob:
 
     @property
     def rule(self) -> str:
-        """The name of the job's own rule."""
         number = f"{self.number}" if self.is_last else f"{self.number}_{self.segment}"
         return f"{self.kind}_{self.run.image}_{self.run.field}_{number}"
 
@@ -72,7 +71,6 @@ class TileJob:
         return SimpleNamespace(**self.run._asdict(), tile=self.tiles[0].name)
 
     def files(self, product: str) -> list[str]:
-        """Return a file of each tile's training."""
         folder = f"results/{self.run.image}/{self.run.field}/tiles"
         return [f"{folder}/{tile.name}/{product}" for tile in self.tiles]
 
@@ -106,7 +104,6 @@ class Plan:
         }
 
     def tile_jobs(self) -> Iterator["TileJob"]:
-        """Yield the jobs that train the networks of tiles."""
         for run in self.trained_runs(self.runs):
             if run.image not in self.tiled:
                 continue
@@ -132,7 +129,6 @@ class Plan:
         return [tile.name for tile in self.tiled[image][1]] if image in self.tiled else []
 
     def tile_of(self, wildcards: Any) -> Tile:
-        """Return the tile of a job."""
         return self.tiled[wildcards.image][1].named(wildcards.tile)
 
     def network_of(self, wildcards: Any) -> Settings:
@@ -166,7 +162,6 @@ class Plan:
         return table | {"network": table["network"] | {"widths": own}}
 
     def field_settings(self, wildcards: Any) -> Settings:
-        """Return the settings of an image's network without those of its training."""
         return _without(self.network_of(wildcards), ["training"])
 
     def training_settings(self, wildcards: Any) -> Settings:
@@ -185,7 +180,6 @@ class Plan:
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
 
     def device_of(self, wildcards: Any) -> str:
-        """Return where a network is trained and rendered."""
         return self.network_of(wildcards).get("training", self.config["training"])["device"]
 
     def table_task_settings(self, wildcards: Any) -> Settings:
@@ -245,7 +239,6 @@ class Plan:
         return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
 
     def renders(self, runs: Sequence[Run]) -> list[str]:
-        """Return the renders and crops of networks."""
         names = renders_of_a_network(self.config["render"])
         return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
 
@@ -289,14 +282,12 @@ class Plan:
         return plots + measured + [file for folder in folders for file in training_products(folder)]
 
     def classifier_products(self) -> list[str]:
-        """Return the files of all classifiers."""
         names = ("metrics.json", "predictions.csv", "confusion.png", "wrong.png", "curve.png")
         folders = [f"results/classifiers/{name}" for name in self.config["classifiers"]]
         measured = [f"{folder}/{name}" for folder in folders for name in names]
         return measured + [file for folder in folders for file in training_products(folder)]
 
     def state_folders(self) -> list[str]:
-        """Return the folders of all trainings."""
         runs = self.trained_runs(self.runs)
         return [
             *(folder for run in runs for folder in self.training_folders(run)),
@@ -320,13 +311,11 @@ class Plan:
                 yield from _segments(trained_folder, training)
 
     def table_contents(self) -> Iterator[Contents]:
-        """Yield the outputs of tables' networks that are folders."""
         for network, table in self.table_networks.items():
             training = self.config["tables"][table]["training"]
             yield _checkpoints(f"results/tables/{network}", training)
 
     def classifier_contents(self) -> Iterator[Contents]:
-        """Yield the outputs of classifiers that are folders."""
         for name, classifier in self.config["classifiers"].items():
             yield _checkpoints(f"results/classifiers/{name}", classifier["training"])
 

@@ -192,7 +192,6 @@ def _renewed(path: Path, output: Made, entry: Output | None) -> Output | None:
 
 
 def _write(path: Path, outputs: dict[str, Output]) -> None:
-    """Write the manifest with a line for each output."""
     entries = {
         name: {key: value for key, value in asdict(outputs[name]).items() if value}
         for name in sorted(outputs)

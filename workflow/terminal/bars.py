@@ -47,7 +47,6 @@ class Bars:
             bar.refresh()
 
     def clear(self) -> None:
-        """Take all bars away."""
         while self._bars:
             self._bars.pop().close()
 

@@ -72,7 +72,6 @@ class PlannedJob:
 
     @property
     def is_training(self) -> bool:
-        """Whether it trains networks."""
         return self.rule.startswith("train")
 
     @property

@@ -75,13 +75,11 @@ class Run:
             self._forget_progress(job)
 
     def look(self) -> None:
-        """Read how far the trainings are."""
         for job in self.running:
             if job.is_training:
                 self._read_progress(job)
 
     def seconds_left(self) -> float:
-        """Return the seconds until all jobs have ended."""
         now_s = time.monotonic()
         made_s, estimate_s = self._estimate
         if now_s - made_s >= _SECONDS_BETWEEN_ESTIMATES:

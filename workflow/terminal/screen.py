@@ -106,7 +106,6 @@ class Screen(logging.Handler):
             self.handleError(record)
 
     def tell(self, line: str) -> None:
-        """Show lines of our own."""
         with self._aside():
             self.usual.stream.write(f"{line}\n")
             self.usual.flush()

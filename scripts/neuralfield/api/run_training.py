@@ -115,7 +115,6 @@ def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _reporting(task: Task, conditions: Conditions) -> Iterator[Callable[[dict[str, float]], None]]:
-    """Give a function that takes the rows of the history."""
     measure, callback = task.measure, conditions.callback
     with tqdm(
         total=task.training.steps, unit="step", disable=not conditions.progress, leave=False

@@ -46,7 +46,6 @@ class TableNetwork(Estimator):
     n_features_in_: int = field(init=False)
 
     def _train(self, samples: Samples, output: str, loss: str, scale_targets: str) -> None:
-        """Fit the network to the rows of a table."""
         training = self._training_settings(loss=loss)
         network = {"widths": self.widths, "activation": self.activation, "output": output}
         network["bias"] = training.pop("bias", True)

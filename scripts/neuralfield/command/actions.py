@@ -146,7 +146,6 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
 
 
 def _sides(image: Path) -> tuple[int, int]:
-    """Return the sides of an image from its first bytes."""
     from neuralfield.images.reading import image_size
 
     return image_size(image)

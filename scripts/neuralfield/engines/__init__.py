@@ -173,7 +173,6 @@ class EngineBatch:
                 work(place)
 
     def close(self) -> None:
-        """Release threads and recorded steps."""
         for batch in self._together.values():
             batch.close()
         if self._pool:

@@ -114,7 +114,6 @@ class NetworkPlan:
         return None
 
     def constants(self) -> dict[str, Any]:
-        """Return the constants of a kernel's source."""
         return {
             "ENCODING": ENCODINGS.index(self.encoding),
             "OUTPUT_SIGMOID": OUTPUTS.index(self.output),
@@ -148,7 +147,6 @@ class BatchPlan:
 
     @property
     def tiles(self) -> int:
-        """Tiles of the batch."""
         return -(-self.pixels // self.tile_pixels)
 
     @property
@@ -157,7 +155,6 @@ class BatchPlan:
         return TILE_ROWS * self.tiles
 
     def constants(self) -> dict[str, Any]:
-        """Return the constants of a kernel's source."""
         return {
             "PIXELS": self.pixels,
             "POINTS": self.points,

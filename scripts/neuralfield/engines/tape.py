@@ -34,7 +34,6 @@ class TapeEngine:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps and add each one's loss and error to `totals`."""
         for index in range(first_step, first_step + count):
             loss, error = self._step(index)
             self.totals[0] += loss
@@ -45,7 +44,6 @@ class TapeEngine:
         return {"about": memory_bytes(self.objective, self._threads)}
 
     def close(self) -> None:
-        """Stop the threads."""
         if self._pool:
             self._pool.shutdown()
 

@@ -41,7 +41,6 @@ class FourierChebyshev(Fixed):
 
     @property
     def size(self) -> int:
-        """Values out."""
         return 2 * (self.frequencies.shape[1] + self.degree + 1)
 
     @property

@@ -52,12 +52,10 @@ class Fixed:
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """None."""
         return {}
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """None."""
         return {}
 
 
@@ -105,7 +103,6 @@ class FourierFeatures(Fixed):
 
     @property
     def size(self) -> int:
-        """Values out."""
         return 2 * self.frequencies.shape[1]
 
     @property

@@ -78,7 +78,6 @@ class HashEncoding:
 
     @property
     def size(self) -> int:
-        """Values out."""
         return len(self.levels) * self.table.shape[1]
 
     @property
@@ -88,12 +87,10 @@ class HashEncoding:
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """The table."""
         return {"table": self.table}
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """None."""
         return {}
 
     def __call__(self, coordinates: Array) -> Tensor:
@@ -175,7 +172,6 @@ class Hashgrid(FieldSettings):
     )
 
     def grids(self, shape: ImageShape) -> tuple[Level, ...]:
-        """Make the grids for an image."""
         finest = self.finest_resolution or max(shape.width, shape.height)
         # a single level is the coarsest
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))

@@ -92,7 +92,6 @@ class UpscalingNetwork(Network[Conv2d]):
         return {"picture": self.image}
 
     def to(self, device: Device, dtype: str) -> Self:
-        """Move this network to a device and a precision, in place."""
         super().to(device, dtype)
         self.image = device.asarray(self.image, dtype=dtype)
         return self

@@ -39,7 +39,6 @@ class ComplexLinear:
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """The tensors that are trained, by name."""
         return {"real": self.real, "imaginary": self.imaginary, "bias": self.bias}
 
     @property

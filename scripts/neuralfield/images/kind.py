@@ -99,7 +99,6 @@ class ToneCount:
 
     @property
     def kind(self) -> Kind:
-        """The kind of what was seen."""
         return self.tones.kind
 
 
@@ -129,7 +128,6 @@ class Tones(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """The kind of an image with these tones."""
         is_light = self.paper >= _LIGHT
         least = _MIXED_AGREEMENT if is_light else _MIXED_ON_DARK
         if self.edges < _FEWEST_EDGES or self.agreement < least:

@@ -188,7 +188,6 @@ class RunningMetrics:
         return _psnr_db(self._error_at_seams, self._count_at_seams)
 
     def ssim(self) -> float:
-        """Return the SSIM."""
         if self._positions:
             return self._similarity / self._positions
         assert self._above is not None

@@ -66,7 +66,6 @@ class Tiling:
 
     @property
     def count(self) -> int:
-        """Number of tiles."""
         sides = (self.width, self.height)
         across, down = (_count(side, self.tile_px, self.overlap_px) for side in sides)
         return across * down
@@ -77,12 +76,10 @@ class Tiling:
         return (self.tile(row, column) for row, column in places)
 
     def tile(self, row: int, column: int) -> Tile:
-        """Return the tile at a place."""
         (left, right), (top, bottom) = self.columns[column], self.rows[row]
         return Tile(row, column, left, top, right, bottom)
 
     def named(self, name: str) -> Tile:
-        """Return the tile of a folder's name."""
         row, column = map(int, name.split("_"))
         return self.tile(row, column)
 

@@ -60,7 +60,6 @@ class Network(Generic[AnyLayer]):
 
     @property
     def parameter_count(self) -> int:
-        """Count of trained numbers."""
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:

@@ -130,7 +130,6 @@ class Footprint:
 
     @property
     def group_sizes(self) -> tuple[int, int]:
-        """Points of each group."""
         return (self.points + 1) // 2, self.points // 2
 
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:

@@ -34,7 +34,6 @@ class ArrayRenderer:
             return mean_and_spread(lambda offset: self._values(centres + offset), offsets)
 
     def close(self) -> None:
-        """Stop the threads."""
         self._pool.shutdown()
 
     def _values(self, points: Array) -> Array:

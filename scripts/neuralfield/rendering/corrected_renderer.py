@@ -50,7 +50,6 @@ class CorrectedRenderer:
         return self._device.xp.clip(values, 0, 1) + added.astype(values.dtype), spreads
 
     def close(self) -> None:
-        """Release what the network's renderer holds."""
         self._renderer.close()
 
     def _weights(self, axis: int, centres: Array, offsets: Array) -> Weights:

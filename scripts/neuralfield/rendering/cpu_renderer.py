@@ -70,5 +70,4 @@ class CpuRenderer:
         return means, spreads
 
     def close(self) -> None:
-        """Stop the threads."""
         self._pool.close()

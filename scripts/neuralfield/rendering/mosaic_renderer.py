@@ -66,7 +66,6 @@ class MosaicRenderer:
         return means, spreads
 
     def close(self) -> None:
-        """Release what the tiles' renderers hold."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()

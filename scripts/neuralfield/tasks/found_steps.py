@@ -32,7 +32,6 @@ class FoundSteps:
 
     @property
     def steps(self) -> int:
-        """The steps."""
         return self.training["steps"]
 
     @classmethod
@@ -47,5 +46,4 @@ class FoundSteps:
         return None
 
     def applied_to(self, task: Any) -> Any:
-        """Return the task with these steps."""
         return replace(task, training=replace(task.training, **self.training))

@@ -60,7 +60,6 @@ class BatchSizes:
 
     @classmethod
     def of(cls, task: FittedImage[Any], device_kind: str) -> Self:
-        """Return the sizes that make sense for a task."""
         configured = task.batch_pixels
         smallest = min(configured, task.smallest_batch_pixels)
         first = configured if device_kind == "gpu" else _FIRST_FACTOR * smallest

@@ -75,7 +75,6 @@ class Training:
 
     @property
     def last_step(self) -> int:
-        """The step to stop at."""
         return self.task.training.steps if self.until_step is None else self.until_step
 
 

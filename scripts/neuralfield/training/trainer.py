@@ -126,16 +126,13 @@ class Trainer:
 
     @property
     def schedule(self) -> Schedule:
-        """The learning rate at every step."""
         return self.objective.schedule
 
     @property
     def history_columns(self) -> tuple[str, ...]:
-        """Names of the columns of the history."""
         return ("step", "seconds", "loss", self.task.measure.name, "learning_rate")
 
     def close(self) -> None:
-        """Release threads and memory."""
         self.engine.close()
 
     def steps_ahead(self, limit: int) -> int:
@@ -201,7 +198,6 @@ class Trainer:
         return arrays | {"history": rows}, metadata
 
     def restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Return to a state that `state` gave."""
         if metadata.get("rollback"):
             self._lower_learning_rate(Rollback(**metadata["rollback"]))
         self.network.load(_with_prefix(arrays, "network."), "saved state")
@@ -257,7 +253,6 @@ class Trainer:
         return partial(self.task.load_snapshot, record=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
-        """Return the record of how the network was made, for its file."""
         record = self.task.record() | {
             "step": self.steps_taken,
             "training": self.task.training.described(),

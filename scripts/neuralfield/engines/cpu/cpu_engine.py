@@ -102,7 +102,6 @@ class CpuEngine:
         self._pool = ThreadPool(threads)
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps and add each one's loss and squared error to `totals`."""
         table = self._layout
         self._block.pack(table.table, table.frequencies, self._layer_parameters, self._factors)
         batch = self.objective.batches.indices(first_step)
@@ -110,11 +109,9 @@ class CpuEngine:
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
     def memory_report(self) -> dict[str, int]:
-        """Count bytes by purpose."""
         return self._memory
 
     def close(self) -> None:
-        """Stop the threads."""
         self._pool.close()
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:

@@ -114,7 +114,6 @@ class Update:
         gradients: np.ndarray,
         numbers: np.ndarray,
     ) -> None:
-        """Move some rows of a layer's parameters."""
         frequency = self._layout.frequencies[layer]
         moment1, moment2, parameters = self._of_layers
         self._kernels.update_rows(
@@ -134,7 +133,6 @@ class Update:
         )
 
     def _orthogonalise(self, matrix: int, factor: np.float32, rate: float) -> None:
-        """Move one of Muon's matrices."""
         layer, first, end = self._cut.matrices[matrix]
         frequency, work = self._layout.frequencies[layer], self._directions[matrix]
         momentum, _, parameters = self._of_layers

@@ -41,11 +41,9 @@ class CudaBatch:
             self._steps.record()
 
     def run(self, first_step: int, count: int) -> None:
-        """Take steps with all; see `CudaEngine.run`."""
         self._steps.run(first_step, count)
 
     def close(self) -> None:
-        """Wait for the steps, and release the graphs."""
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:

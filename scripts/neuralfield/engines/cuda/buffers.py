@@ -72,9 +72,7 @@ class Allocating(Protocol):
     """A part of an engine that has memory of its own."""
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes that it has allocated."""
-        ...
+    def memory_bytes(self) -> int: ...
 
 
 class Pass(ABC):
@@ -92,7 +90,6 @@ class Pass(ABC):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it has allocated."""
         own = sum(array.nbytes for array in self._allocated)
         return own + sum(part.memory_bytes for part in self._parts)
 

@@ -43,7 +43,6 @@ class ClassifierModel(StoredModel[Sequential]):
         }
 
     def described(self) -> dict[str, Any]:
-        """Return the network's settings, its images' sides, its classes and its scaling."""
         return {
             "network": asdict(self.settings),
             "width": self.shape.width,

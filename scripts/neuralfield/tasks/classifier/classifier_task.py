@@ -52,7 +52,6 @@ class ClassifierTask(Task):
 
     @property
     def measure(self) -> Measure:
-        """The share of the batches' images that was classified correctly."""
         return ACCURACY
 
     @cached_property
@@ -81,7 +80,6 @@ class ClassifierTask(Task):
         )
 
     def identity(self) -> list[Any]:
-        """Return network and images."""
         return ["classifier", asdict(self.network), self._digest]
 
     def record(self) -> dict[str, Any]:

@@ -33,12 +33,10 @@ class LabelledImages:
 
     @property
     def count(self) -> int:
-        """Images."""
         return len(self.images)
 
     @property
     def shape(self) -> ImageShape:
-        """Sides of each."""
         _, height, width = self.images.shape
         return ImageShape(width, height, 1)
 

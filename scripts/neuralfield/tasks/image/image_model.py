@@ -42,17 +42,14 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def width(self) -> int:
-        """Width of the training image in pixels."""
         return self.shape.width
 
     @property
     def height(self) -> int:
-        """Height of the training image in pixels."""
         return self.shape.height
 
     @property
     def channels(self) -> int:
-        """Values for each pixel."""
         return self.shape.channels
 
     @property
@@ -62,7 +59,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
 
     @property
     def parameter_count(self) -> int:
-        """The number of trained numbers."""
         return self.fresh_network().parameter_count
 
     @property
@@ -72,7 +68,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         return {**record, "field": describe_field(self.settings), **shape}
 
     def described(self) -> dict[str, Any]:
-        """Return the field's settings, and the image's size and mode."""
         return {
             "field": describe_field(self.settings),
             "width": self.width,
@@ -104,7 +99,6 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
         return model
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
-        """Return the residual, if there is one."""
         return {} if self.residual is None else {_RESIDUAL: self.residual}
 
     def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:

@@ -49,7 +49,6 @@ class FittedImage(Task, Generic[Settings]):
 
     @property
     def measure(self) -> Measure:
-        """Decibels of the mean squared error."""
         return PSNR_DB
 
     @cached_property
@@ -59,7 +58,6 @@ class FittedImage(Task, Generic[Settings]):
 
     @property
     def shape(self) -> ImageShape:
-        """Sides and channels."""
         height, width, channels = self.values.shape
         return ImageShape(width, height, channels)
 
@@ -95,7 +93,6 @@ class FittedImage(Task, Generic[Settings]):
         return Model(self.field, self.shape, self.mode, {})
 
     def identity(self) -> list[Any]:
-        """Return field, mode and image."""
         identity = [
             describe_field(self.field),
             self.mode,

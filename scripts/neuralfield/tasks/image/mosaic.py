@@ -36,21 +36,17 @@ class Mosaic:
 
     @property
     def width(self) -> int:
-        """Width of the image in pixels."""
         return self.tiling.width
 
     @property
     def height(self) -> int:
-        """Height of the image in pixels."""
         return self.tiling.height
 
     @property
     def footprint(self) -> bool:
-        """Whether the models were fitted to means over pixels' squares."""
         return bool(self.metadata.get("footprint", False))
 
     def path(self, tile: Tile) -> Path:
-        """Return the path of a tile's model."""
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:

@@ -37,7 +37,6 @@ class Samples:
 
     @property
     def count(self) -> int:
-        """Rows."""
         return len(self.input_values)
 
     @property

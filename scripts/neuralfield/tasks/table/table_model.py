@@ -37,7 +37,6 @@ class TableModel(StoredModel[Sequential]):
         return {key: self.metadata.get(key) for key in keys} | self.described()
 
     def described(self) -> dict[str, Any]:
-        """Return the network's settings, its columns and their scaling."""
         return {
             "network": asdict(self.settings),
             "inputs": list(self.inputs),

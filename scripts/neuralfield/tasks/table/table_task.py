@@ -85,7 +85,6 @@ class TableTask(Task):
 
     @cached_property
     def training_rows(self) -> Samples:
-        """The rows that the network is fitted to."""
         return self.samples.rows(~self.held_out)
 
     @cached_property
@@ -124,7 +123,6 @@ class TableTask(Task):
         )
 
     def identity(self) -> list[Any]:
-        """Return network, scaling and rows."""
         scaling = [self.scale_inputs, self.scale_targets]
         return ["table", asdict(self.network), scaling, self.held_out_share, self.samples.digest]
 

@@ -32,12 +32,10 @@ class UpscalerObjective(Objective):
 
     @cached_property
     def data(self) -> "Crops":
-        """The crops of every step."""
         given = (self.settings, self.values, self.random_seed)
         return Crops(*given, self.device, self.dtype)
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        """Compute some crops' part of a batch's mean loss, and of its squared error."""
         enlarged, target = self.data.of_step(samples, step)
         values = self.network(enlarged)
         count = batch_size * target[0].size
@@ -46,7 +44,6 @@ class UpscalerObjective(Objective):
 
     @property
     def block_samples(self) -> int:
-        """Crops that pass through the network together."""
         return _BLOCK_CROPS[self.device.kind]
 
     @property
@@ -57,7 +54,6 @@ class UpscalerObjective(Objective):
 
     @property
     def working_values(self) -> int:
-        """An estimate of the numbers that are alive for each crop while it is worked on."""
         side = self.settings.crop + 2 * self.settings.reach_px
         return side**2 * (self.settings.hidden_layers + 1) * self.settings.channels
 

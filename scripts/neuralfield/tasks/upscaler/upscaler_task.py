@@ -34,7 +34,6 @@ class UpscalingTask(FittedImage[Upscaler]):
         return self.field.crop**2
 
     def objective(self, network: UpscalingNetwork, **shared: Unpack[Shared]) -> UpscalerObjective:
-        """Make what engines compute steps of."""
         if self.is_solved:
             shared["schedule"] = shared["schedule"].at_rest()
         settings = self.training
@@ -56,7 +55,6 @@ class UpscalingTask(FittedImage[Upscaler]):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
         return {"picture": self.image}
 
     @np.errstate(all="ignore")

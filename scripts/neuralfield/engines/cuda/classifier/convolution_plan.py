@@ -63,7 +63,6 @@ class ConvolutionShape:
         return (self.kernel**2 * self.channels_in + 1) * self.channels_out
 
     def constants(self, batch: int) -> dict[str, int]:
-        """Return the constants of the kernels' source."""
         high, wide = self.sides_out
         return {
             "IN_CHANNELS": self.channels_in,

@@ -43,7 +43,6 @@ class ClassifierPlan:
         return offsets
 
     def head_constants(self) -> dict[str, Any]:
-        """Return the constants of the linear layers' kernels."""
         return {
             "LAYERS": self.layers,
             "SIZES": "{" + ", ".join(map(str, self.sizes)) + "}",
@@ -94,7 +93,6 @@ def _with_linear_layers(
     convolutions: list[ConvolutionShape],
     operations: Iterator[Operation],
 ) -> ClassifierPlan | str:
-    """Add the rest of the operations."""
     sizes: list[int] = []
     rates: set[float] = set()
     for operation in operations:

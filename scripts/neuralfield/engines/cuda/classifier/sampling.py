@@ -48,7 +48,6 @@ class ImageSampling:
         )
 
     def memory_report(self) -> dict[str, int]:
-        """Count the bytes on the GPU by purpose."""
         return {
             "pictures": self.images.nbytes,
             "labels": self._all_labels.nbytes,
@@ -56,7 +55,6 @@ class ImageSampling:
         }
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
         self._kernel((self._blocks,), (THREADS,), self._arguments)
 
 

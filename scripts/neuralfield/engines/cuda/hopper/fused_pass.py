@@ -54,7 +54,6 @@ class FusedPass(Pass):
     def unsupported_reason(
         cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Say why this pass cannot be taken, or return None."""
         reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
         return reason or cls._lacking(network, batch, compute_capability)
 
@@ -82,7 +81,6 @@ class FusedPass(Pass):
     def _matrix_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Return the gradients of weight and bias."""
         weight, bias = self._parts_of[index]
         parts, rows, columns = weight.shape
         copy = self._stream.copy_of(index, layer.frequency)
@@ -94,7 +92,6 @@ class FusedPass(Pass):
     def _vector_gradients(
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
-        """Return the gradients of weight and bias."""
         widest, blocks, channels = self._shape.widest, self.blocks, self.batch.channels
         stride = vector_count(self._shape) * widest
         if layer.activation is None:

@@ -84,7 +84,6 @@ class HopperNarrowBatch:
         return LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
 
     def launch(self) -> None:
-        """Put the pass on the current stream."""
         self._pass()
 
 

@@ -50,7 +50,6 @@ class Activations:
 
     @property
     def arrays(self) -> list[Array]:
-        """Every array."""
         return [array for array in (*self.values, *self.derivatives) if array is not None]
 
     def kept(self, index: int) -> Array | None:

@@ -83,7 +83,6 @@ class MuonStage:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it has allocated."""
         return sum(array.nbytes for array in self._arrays)
 
     def launch(self) -> None:

@@ -53,7 +53,6 @@ class SamplingStage:
         self.seed = np.uint64(objective.batches.random_seed)
 
     def memory_report(self) -> dict[str, int]:
-        """Count the bytes on the GPU by purpose."""
         batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
         return {
             "picture": self.values.nbytes,
@@ -62,7 +61,6 @@ class SamplingStage:
         }
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
         arguments = (*self.source, *self.batch, self.seed)
         self._kernel((self.blocks,), (_THREADS,), arguments)
 

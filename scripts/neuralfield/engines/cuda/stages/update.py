@@ -156,7 +156,6 @@ class UpdateStage:
         self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
         if self._sum_gradients:
             self._sum_gradients()
         self._update()

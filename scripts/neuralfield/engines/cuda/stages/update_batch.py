@@ -43,5 +43,4 @@ class UpdateBatch:
         self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
         self._update()
