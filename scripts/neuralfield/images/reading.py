@@ -1,6 +1,5 @@
-"""Reading image files by Pillow, and by FFmpeg where Pillow would keep 8 of 16 bits."""
+"""Reading image files by Pillow, and by libvips where Pillow would keep 8 of 16 bits."""
 
-import math
 import os
 import re
 import warnings
@@ -15,6 +14,7 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
 from neuralfield.images.image import MODES, ImageData, require_mode, row_bands
+from neuralfield.images.vips import only_loaders, reason_of
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
@@ -45,9 +45,6 @@ KINDS = (
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
 )
 """Beginnings of files that Pillow cannot open, with the messages' found and remedy."""
-
-DEEP_LAYOUTS = {"gray16": 1, "ya16": 2, "rgb48": 3, "rgba64": 4}
-"""FFmpeg's names of the 16-bit pixel layouts, and the channels of each."""
 
 
 def read_image(
@@ -127,16 +124,12 @@ def _decoded_levels(
     _require_few_scans(image, file)
     require_whole_before(image, where, os.fstat(file.fileno()).st_size)
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-    size, space = image.size, _space_of(image.mode)
+    space = _space_of(image.mode)
     image.load()  # raises for an image that is cut off
     require_palette(image)
-    demuxer = _demuxer_of_16_bits(image, file)
     convert = conversion_of(image.info.get("icc_profile"), space, report)
-    if demuxer:
-        pixels = _upright(_decoded_by_ffmpeg(where, file, demuxer, size), orientation)
-        if image.format == "TIFF":
-            pixels = _agreed(where, pixels, image)
-        return convert(pixels)
+    if _is_deep_colour(image, file):
+        return convert(_upright(_decoded_by_vips(where, image), orientation))
     if space == "CMYK":
         pixels = convert(np.asarray(image))
     else:
@@ -225,58 +218,36 @@ def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
             raise OSError(f"{scans} scans in a JPEG")
 
 
-def _demuxer_of_16_bits(image: Image.Image, file: BinaryIO) -> str:
-    """Return FFmpeg's name for a file of 16 bits a channel that Pillow would cut to 8, or ''."""
+def _is_deep_colour(image: Image.Image, file: BinaryIO) -> bool:
+    """Return whether a file has 16 bits a channel, which Pillow would cut to 8."""
     if image.format == "PNG":
         file.seek(24)  # the bit depth, in the header that every PNG starts with
-        return "png_pipe" if file.read(1) == b"\x10" else ""
+        return file.read(1) == b"\x10"
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         bits, photometric = image.tag_v2.get(258, (1,)), image.tag_v2.get(262)
-        return "tiff_pipe" if photometric == 2 and set(bits) == {16} else ""
-    return ""
+        return photometric == 2 and set(bits) == {16}
+    return False
 
 
-def _decoded_by_ffmpeg(
-    where: str, file: BinaryIO, demuxer: str, size: tuple[int, int]
-) -> np.ndarray:
+def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
     """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
+    import pyvips
+
+    is_tiff = isinstance(image, TiffImagePlugin.TiffImageFile)
+    if is_tiff and image.tag_v2.get(338, ())[:1] == (1,):
+        found = "is a TIFF of 16 bits whose alpha is multiplied into the colour"
+        raise InputError(where, found, "an alpha of its own", EXPORT)
+    only_loaders("Png", "Tiff")
     try:
-        import av
-    except ImportError as error:
-        found, remedy = "has colours of 16 bits", "pip install av, or save it with 8 bits"
-        raise InputError(where, found, "the package av, which decodes it", remedy) from error
-
-    file.seek(0)
-    # FFmpeg may use another one of repeated tags, and so find other sides than Pillow
-    limit = {"max_pixels": str(2 * math.prod(size) + (1 << 20))}  # it counts some padding
-    with av.open(file, mode="r", format=demuxer, options=limit) as container:
-        container.streams.video[0].codec_context.options = limit
-        frame = next(container.decode(video=0))
-        layout, byte_order = frame.format.name[:-2], frame.format.name[-2:]
-        if layout not in DEEP_LAYOUTS:
-            raise _uncommon(where)
-        channels, plane = DEEP_LAYOUTS[layout], frame.planes[0]
-        stored = np.frombuffer(bytes(plane), "<u2" if byte_order == "le" else ">u2")
-        rows = stored.reshape(-1, plane.line_size // 2)[: frame.height, : frame.width * channels]
-        pixels = rows.reshape(frame.height, frame.width, channels).astype(np.uint16)
-    return pixels[..., [0, 0, 0, 1]] if channels == 2 else pixels
-
-
-def _agreed(where: str, pixels: np.ndarray, image: Image.Image) -> np.ndarray:
-    """Return FFmpeg's pixels of a TIFF, if their upper 8 bits agree with Pillow's.
-
-    FFmpeg silently decodes tiles and multiplied alpha wrongly, and Pillow separate planes.
-    """
-    upper_bits = np.asarray(image)
-    pixels = pixels[..., : upper_bits.shape[2]]  # Pillow drops extra channels other than alpha
-    if not np.array_equal(pixels >> 8, upper_bits):
-        raise _uncommon(where)
-    return pixels
-
-
-def _uncommon(where: str) -> InputError:
-    found = "is a TIFF of 16 bits in an uncommon layout (tiles, planes or multiplied alpha)"
-    return InputError(where, found, "a PNG, or a TIFF of plain strips", EXPORT)
+        stored = pyvips.Image.new_from_file(where, access="sequential", fail_on="error")
+        if stored.format != "ushort" or {stored.width, stored.height} != {*image.size}:
+            raise OSError("its tags contradict each other")
+        pixels = stored.numpy().reshape(stored.height, stored.width, stored.bands)
+    except pyvips.Error as error:
+        raise OSError(reason_of(error)) from error
+    if is_tiff:  # as Pillow, drop extra channels other than alpha
+        return pixels[..., : len(image.getbands())]
+    return pixels[..., [0, 0, 0, 1]] if stored.bands == 2 else pixels
 
 
 def pixels_of_pillow(where: str, image: Image.Image) -> np.ndarray:

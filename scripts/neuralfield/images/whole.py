@@ -1,7 +1,7 @@
 """Checks that a file holds all the pixels that its header claims.
 
-Pillow and FFmpeg return black or grey where the data of a PNG, JPEG or TIFF ends early, and black
-for a palette's index that has no colour.
+Pillow returns black or grey where the data of a PNG, JPEG or TIFF ends early, and black for a
+palette's index that has no colour.
 """
 
 import math
