@@ -7,9 +7,8 @@ import shutil
 
 import pandas as pd
 import pytest
+from job_requests import read_jobs
 from workspace import WITHOUT_KERNELS, Workspace, succeed_in
-
-from jobs.compare_estimates import read_jobs
 
 pytestmark = pytest.mark.slow
 

@@ -1,12 +1,12 @@
 """The memory and time that a job requests in advance."""
 
 import pytest
+from job_requests import Job, table
 from PIL import Image
 from workspace import SETTINGS
 
 from config.configuration import read_settings
 from jobs import estimates
-from jobs.compare_estimates import Job, table
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.plan import network_plan
 from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings

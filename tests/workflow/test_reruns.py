@@ -6,10 +6,9 @@ import shutil
 
 import check
 import pytest
+from job_requests import read_jobs, table
 from PIL import Image, ImageChops
 from workspace import ROOT, Workspace
-
-from jobs.compare_estimates import read_jobs, table
 
 ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "view": 1, "summarize": 1, "report": 1}
 

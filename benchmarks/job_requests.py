@@ -1,6 +1,6 @@
 """Compare what jobs have used with what they had requested.
 
-    python workflow/jobs/compare_estimates.py [logs]
+    python benchmarks/job_requests.py [logs]
 
 Prints a line for each rule, from the benchmarks that the workflow leaves beside its logs, and ends
 with 1 if a job has used more than it had requested. Memory is that of the rule's script alone: on a
