@@ -1,20 +1,21 @@
 """Coordinate networks, by name. A new one is a file beside these and a line in `FIELDS`."""
 
 from collections.abc import Mapping
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 
 from neuralfield.fields.cafe import Cafe
-from neuralfield.fields.coordinate_network import CoordinateNetwork
+from neuralfield.fields.coordinate_network import CoordinateNetwork as CoordinateNetwork
 from neuralfield.fields.finer import Finer
 from neuralfield.fields.fourier import Fourier
 from neuralfield.fields.gauss import Gauss
 from neuralfield.fields.hashgrid import Hashgrid
 from neuralfield.fields.mlp import Mlp
-from neuralfield.fields.settings import FieldSettings
+from neuralfield.fields.settings import AnyNetwork, FieldSettings, NetworkSettings
 from neuralfield.fields.siren import Siren
-from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
+from neuralfield.fields.upscaler import Upscaler
+from neuralfield.fields.upscaler import UpscalingNetwork as UpscalingNetwork
 from neuralfield.fields.wire import Wire
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.network import require_memory_for
@@ -76,21 +77,9 @@ def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
     return {"type": kind} | settings.described()
 
 
-@overload
 def build_field(
-    settings: FieldSettings, shape: ImageShape, random_seed: int = 0
-) -> CoordinateNetwork: ...
-@overload
-def build_field(
-    settings: Upscaler, shape: ImageShape, random_seed: int = 0
-) -> UpscalingNetwork: ...
-@overload
-def build_field(
-    settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
-) -> CoordinateNetwork | UpscalingNetwork: ...
-def build_field(
-    settings: FieldSettings | Upscaler, shape: ImageShape, random_seed: int = 0
-) -> CoordinateNetwork | UpscalingNetwork:
+    settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int = 0
+) -> AnyNetwork:
     """Make a network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
     larger than the memory there is.
 

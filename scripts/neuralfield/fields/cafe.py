@@ -21,7 +21,7 @@ from neuralfield.fields.settings import (
 )
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_linear, plain_weights
+from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_layers, plain_weights
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
@@ -119,10 +119,7 @@ class Cafe(FieldSettings):
         encoding: Encoding = FourierFeatures(frequencies)
         if self.chebyshev_degree:
             encoding = FourierChebyshev(frequencies, self.chebyshev_degree)
-        layers = [
-            make_linear(fan_in, fan_out, plain_weights, generator)
-            for fan_in, fan_out in self.weight_shapes(shape)
-        ]
+        layers = make_layers(self.weight_shapes(shape), plain_weights, generator)
         activations: list[Nonlinearity] = [Product(self.factors)]
         activations += [Activation("relu")] * self.hidden_layers
         return self.network(encoding, layers, activations)

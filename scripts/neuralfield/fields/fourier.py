@@ -15,7 +15,7 @@ from neuralfield.fields.settings import (
     layer_width,
 )
 from neuralfield.images.image import ImageShape
-from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear, plain_weights
+from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
 """Relu has smaller weights than elsewhere: with He's, the initial function, a sum of many
@@ -44,10 +44,6 @@ class Fourier(FieldSettings):
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
-        initializer = _INITIALIZERS[self.activation]
-        layers = [
-            make_linear(fan_in, fan_out, initializer, generator)
-            for fan_in, fan_out in self.weight_shapes(shape)
-        ]
+        layers = make_layers(self.weight_shapes(shape), _INITIALIZERS[self.activation], generator)
         activations = [Activation(self.activation)] * self.hidden_layers
         return self.network(encoding, layers, activations)

@@ -9,7 +9,7 @@ from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Layer, make_linear, plain_weights
+from neuralfield.nn.layers import Layer, make_layers, plain_weights
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.settings import setting
 
@@ -43,9 +43,6 @@ class Gauss(DirectField):
     )
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        layers = [
-            make_linear(fan_in, fan_out, plain_weights, generator)
-            for fan_in, fan_out in self.weight_shapes(shape)
-        ]
+        layers = make_layers(self.weight_shapes(shape), plain_weights, generator)
         bells = [Bell(self.scale)] * (1 + self.hidden_layers)
         return self.network(Identity(), layers, bells)

@@ -17,7 +17,7 @@ from neuralfield.fields.settings import (
 from neuralfield.images.coordinates import extent
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Activation, he_weights, make_linear
+from neuralfield.nn.layers import Activation, he_weights, make_layers
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
@@ -198,9 +198,7 @@ class Hashgrid(FieldSettings):
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         table_shape, *layer_shapes = self.weight_shapes(shape)
         table = generator.uniform(-_INITIAL_BOUND, _INITIAL_BOUND, size=table_shape)
-        layers = [
-            make_linear(fan_in, fan_out, he_weights, generator) for fan_in, fan_out in layer_shapes
-        ]
+        layers = make_layers(layer_shapes, he_weights, generator)
         encoding = HashEncoding(Tensor(table, differentiable=True), self.grids(shape))
         return self.network(encoding, layers, [Activation(self.activation)] * self.hidden_layers)
 

@@ -8,7 +8,7 @@ import numpy as np
 from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity
 from neuralfield.fields.settings import FieldSettings, activation_choice
 from neuralfield.images.image import ImageShape
-from neuralfield.nn.layers import INITIALIZERS, Activation, make_linear
+from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers
 from neuralfield.system.settings import setting
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -57,9 +57,6 @@ class Mlp(FieldSettings):
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()
         initializer = INITIALIZERS[self.activation]
-        layers = [
-            make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            for fan_in, fan_out in self.weight_shapes(shape)
-        ]
+        layers = make_layers(self.weight_shapes(shape), initializer, generator, bias=self.bias)
         activations = [Activation(self.activation)] * len(self.widths)
         return self.network(encoding, layers, activations)

@@ -4,13 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, Output
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
+from neuralfield.nn.network import Network
 from neuralfield.system.settings import Settings, setting
 
 
@@ -40,8 +41,11 @@ def frequency_scale(default: float) -> Any:
     return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
 
 
+AnyNetwork = TypeVar("AnyNetwork", bound=Network[Any], covariant=True)
+
+
 @dataclass(frozen=True)
-class NetworkSettings(Settings, ABC):
+class NetworkSettings(Settings, ABC, Generic[AnyNetwork]):
     """Settings of a network that is fitted to an image."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -61,12 +65,12 @@ class NetworkSettings(Settings, ABC):
         """Shape of each matrix, at least one, from which the memory is known in advance."""
 
     @abstractmethod
-    def build(self, shape: ImageShape, generator: np.random.Generator) -> Any:
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> AnyNetwork:
         """Make a network with fresh weights, in float64 on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FieldSettings(NetworkSettings):
+class FieldSettings(NetworkSettings[CoordinateNetwork]):
     """Settings of one kind of coordinate network."""
 
     output: str = setting(
@@ -86,10 +90,6 @@ class FieldSettings(NetworkSettings):
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Shape of each layer's matrix."""
         return list(pairwise((*self.sizes, shape.channels)))
-
-    @abstractmethod
-    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
-        """Make a network with fresh weights, in float64 on the CPU."""
 
     def network(
         self, encoding: Encoding, layers: Sequence[Layer], activations: Sequence[Nonlinearity]

@@ -21,7 +21,7 @@ KERNEL_PX = 3
 
 
 @dataclass(frozen=True)
-class Upscaler(NetworkSettings):
+class Upscaler(NetworkSettings["UpscalingNetwork"]):
     """Convolutions of 3 x 3 with relu, the last one without, added to an enlarged image."""
 
     usual_learning_rate = 1e-3

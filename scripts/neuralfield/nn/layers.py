@@ -1,7 +1,7 @@
 """Layers: linear maps and convolutions with their initialisation, and activations by name."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -186,6 +186,17 @@ def make_linear(
         return Linear(weight)
     bound = 1 / math.sqrt(fan_in)
     return Linear(weight, Tensor(generator.uniform(-bound, bound, size=fan_out), True))
+
+
+def make_layers(
+    shapes: Iterable[tuple[int, int]],
+    initializer: Initializer,
+    generator: np.random.Generator,
+    *,
+    bias: bool = True,
+) -> list[Linear]:
+    """Make a layer of each shape, (fan_in, fan_out); see `make_linear`."""
+    return [make_linear(*shape, initializer, generator, bias=bias) for shape in shapes]
 
 
 def make_conv2d(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from neuralfield.nn import ops
-from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, make_linear
+from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, make_layers
 from neuralfield.nn.network import Operation, Sequential
 from neuralfield.system.settings import Settings, setting
 
@@ -45,10 +45,9 @@ class Dense(Settings):
 
     def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
         """Make a network with fresh weights, in float64 on the CPU."""
-        initializer, activation = INITIALIZERS[self.activation], ACTIVATIONS[self.activation]
+        shapes, initializer = self.weight_shapes(inputs, outputs), INITIALIZERS[self.activation]
         operations: list[Operation] = []
-        for fan_in, fan_out in self.weight_shapes(inputs, outputs):
-            layer = make_linear(fan_in, fan_out, initializer, generator, bias=self.bias)
-            operations += [layer, activation]
+        for layer in make_layers(shapes, initializer, generator, bias=self.bias):
+            operations += [layer, ACTIVATIONS[self.activation]]
         last = [ops.sigmoid] if self.output == "sigmoid" else []
         return Sequential([*operations[:-1], *last])
