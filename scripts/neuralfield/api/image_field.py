@@ -171,7 +171,7 @@ class ImageField:
             The network is an upscaler, which has no values at positions; or `xy` are no numbers.
         """
         points, device = positions_on_device(xy)
-        dtype = "float64" if self.model.metadata.get("precision") == "float64" else "float32"
+        dtype = self.model.dtype
         network = self._network(device, dtype)
         flat = points.reshape(-1, 2).astype(dtype)
         values = device.xp.empty((len(flat), self.channels), dtype)

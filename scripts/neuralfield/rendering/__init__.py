@@ -55,8 +55,7 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
 
 def _of_network(model: Model, device: Device, threads: int) -> Renderer:
     """Make a renderer of a network without a correction."""
-    # weights trained in mixed precision are float32
-    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
+    dtype = model.dtype
     network = model.network(device, dtype)
     if isinstance(network, UpscalingNetwork):
         found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"

@@ -182,8 +182,7 @@ def _enlarged(
     bit_depth: int | None,
 ) -> Generator[np.ndarray, None, None]:
     """Yield as `render_bands` does, by a network that enlarges its image."""
-    dtype = "float64" if model.metadata.get("precision") == "float64" else "float32"
-    network = model.network(device, dtype)
+    network = model.network(device, model.dtype)
     assert isinstance(network, UpscalingNetwork) and isinstance(model.settings, Upscaler)
     for values in upscaled_bands(
         network, model.settings, width, height, device=device, box=box, threads=threads

@@ -32,10 +32,16 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     kind: ClassVar[str | None] = None
     """The kind that its file names, if any."""
 
+    settings: Any  # those of the network
     arrays: Arrays  # weights, and buffers such as random frequencies
     metadata: Metadata
     """How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
     ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data."""
+
+    @property
+    def dtype(self) -> str:
+        """The type of numbers that it was trained with; of mixed precision, weights are float32."""
+        return "float64" if self.metadata.get("precision") == "float64" else "float32"
 
     @property
     @abstractmethod

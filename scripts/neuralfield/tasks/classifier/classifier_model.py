@@ -35,20 +35,18 @@ class ClassifierModel(StoredModel[Sequential]):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        return {key: self.metadata.get(key) for key in ("pictures", "training")} | {
-            "network": asdict(self.settings),
-            "width": self.shape.width,
-            "height": self.shape.height,
-            "classes": self.classes,
-        }
+        return {key: self.metadata.get(key) for key in ("pictures", "training")} | self._shape_facts
 
     def described(self) -> dict[str, Any]:
+        return self._shape_facts | {"scaling": self.scaling.described()}
+
+    @property
+    def _shape_facts(self) -> dict[str, Any]:
         return {
             "network": asdict(self.settings),
             "width": self.shape.width,
             "height": self.shape.height,
             "classes": self.classes,
-            "scaling": self.scaling.described(),
         }
 
     @classmethod
@@ -72,11 +70,10 @@ class ClassifierModel(StoredModel[Sequential]):
         """Compute the probability of each class for each image, in the training's precision: from
         uint8 of shape (n, height, width) to float64 of shape (n, classes).
         """
-        dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
-        network = self.network(device, dtype)
+        network = self.network(device, self.dtype)
         found = np.empty((len(images), self.classes))
         for start in range(0, len(images), _IMAGES_AT_ONCE):
             part = slice(start, start + _IMAGES_AT_ONCE)
-            shown = network_inputs(device.asarray(images[part]), self.scaling, dtype)
+            shown = network_inputs(device.asarray(images[part]), self.scaling, self.dtype)
             found[part] = softmax(to_host(network(shown).data).astype(np.float64))
         return found

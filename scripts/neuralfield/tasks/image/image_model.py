@@ -23,22 +23,12 @@ _LARGEST_SIDE_PX = 1 << 20
 _RESIDUAL = "residual"
 
 
-@dataclass(frozen=True)
-class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
-    """An image as a function."""
+class Renderable:
+    """An image as a function, which can be rendered at any size."""
 
-    what = "a model"
-
-    settings: FieldSettings | Upscaler  # the network's settings, nothing left to defaults
-    shape: ImageShape  # size and channels of the training image
+    shape: ImageShape  # size in pixels, and channels
     mode: str  # "bilevel", "grey", "rgb" or "rgba"
-    # see `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
-    # the mean over its square)
-    arrays: Arrays
-    metadata: Metadata = field(default_factory=dict)
-    residual: np.ndarray | None = None
-    """float32, shape (k height, k width, channels); what renders are corrected by, k times finer
-    than the training image: see `neuralfield.rendering.residual.find_residual`."""
+    metadata: Metadata
 
     @property
     def width(self) -> int:
@@ -56,6 +46,24 @@ class Model(StoredModel[CoordinateNetwork | UpscalingNetwork]):
     def footprint(self) -> bool:
         """Whether it was fitted to means over pixels' squares, and is rendered as such."""
         return bool(self.metadata.get("footprint", False))
+
+
+@dataclass(frozen=True)
+class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
+    """An image as a function."""
+
+    what = "a model"
+
+    settings: FieldSettings | Upscaler  # the network's settings, nothing left to defaults
+    shape: ImageShape  # size and channels of the training image
+    mode: str  # "bilevel", "grey", "rgb" or "rgba"
+    # see `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
+    # the mean over its square)
+    arrays: Arrays
+    metadata: Metadata = field(default_factory=dict)
+    residual: np.ndarray | None = None
+    """float32, shape (k height, k width, channels); what renders are corrected by, k times finer
+    than the training image: see `neuralfield.rendering.residual.find_residual`."""
 
     @property
     def parameter_count(self) -> int:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neuralfield.images.image import ImageShape
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
-from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_model import Model, Renderable
 
 TRAINED_TOGETHER = {"cpu": 1, "gpu": 8}
 """Tiles that a job trains at the same time, by the kind of device. All cores work on one; a GPU
@@ -21,30 +22,18 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Mosaic:
+class Mosaic(Renderable):
     """An image as a function, like `image_model.Model`, but made of many models."""
 
     tiling: Tiling  # where each model's own square lies, and how much each counts
     models: str  # paths of the models, with ``{tile}`` where a tile's name goes
     file: Path  # the mosaic's own
-    mode: str  # "bilevel", "grey", "rgb" or "rgba"
-    channels: int
+    shape: ImageShape
+    mode: str
     parameter_count: int  # the sum over all models
     sha256: dict[str, str]  # the checksum of each model's file, in hexadecimal, by the tile's name
     metadata: dict[str, Any] = field(default_factory=dict)
     """The first model's, without ``picture``, which describes its tile alone; see `Model`."""
-
-    @property
-    def width(self) -> int:
-        return self.tiling.width
-
-    @property
-    def height(self) -> int:
-        return self.tiling.height
-
-    @property
-    def footprint(self) -> bool:
-        return bool(self.metadata.get("footprint", False))
 
     def path(self, tile: Tile) -> Path:
         return Path(self.models.replace("{tile}", tile.name))
@@ -125,7 +114,8 @@ def load_trained(path: Path | str) -> Trained:
     first = Model.load(models.replace("{tile}", tiling.tile(0, 0).name))
     parameters = tiling.count * first.parameter_count
     metadata = {key: value for key, value in first.metadata.items() if key != "picture"}
-    return Mosaic(tiling, models, path, first.mode, first.channels, parameters, sha256, metadata)
+    shape = ImageShape(tiling.width, tiling.height, first.channels)
+    return Mosaic(tiling, models, path, shape, first.mode, parameters, sha256, metadata)
 
 
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:

@@ -65,12 +65,11 @@ class TableModel(StoredModel[Sequential]):
         """Predict targets, in the table's own units, from values in the order of `inputs`: both
         float64, shape (n, columns). The network computes in the precision of its training.
         """
-        dtype = "float64" if self.metadata.get("precision") == "float64" else "float32"
-        network = self.network(HOST, dtype)
+        network = self.network(HOST, self.dtype)
         found = np.empty((len(values), len(self.targets)))
         for start in range(0, len(values), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
-            scaled = HOST.asarray(self.input_scaling.apply(values[rows]), dtype=dtype)
+            scaled = HOST.asarray(self.input_scaling.apply(values[rows]), dtype=self.dtype)
             found[rows] = to_host(network(scaled).data)
         return self.target_scaling.undo(found)
 
