@@ -1,7 +1,6 @@
 """Classifiers of images, with the interface of scikit-learn's classifiers."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,11 +16,14 @@ from neuralfield.api.estimators import (
 )
 from neuralfield.api.run_training import Conditions, run_training
 from neuralfield.system.device import select_device
+from neuralfield.system.settings import settings_of
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
+
+_NETWORK_SETTINGS = tuple(settings_of(ConvolutionalClassifier))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -82,14 +84,6 @@ class ImageClassifier(Classifier):
     pool: int = 2
     hidden: Sequence[int] = (64,)
     dropout: float = 0.0
-    steps: int = 2000
-    learning_rate: float = 1e-3
-    batch_samples: int = 256
-    optimizer: str = "adam"
-    random_state: int | np.random.RandomState | None = 0
-    device: str = "auto"
-    folder: str | os.PathLike | None = None
-    settings: Mapping[str, Any] | None = None
 
     model_: ClassifierModel = field(init=False)
 
@@ -99,16 +93,7 @@ class ImageClassifier(Classifier):
 
         Its labels are 0, 1 ..., as a file holds no others.
         """
-        own = model.settings
-        found = cls(
-            channels=own.channels,
-            kernel=own.kernel,
-            padding=own.padding,
-            pool=own.pool,
-            hidden=own.hidden,
-            dropout=own.dropout,
-        )
-        found.model_, found.history_ = model, {}
+        found = cls._fitted(model, _NETWORK_SETTINGS)
         found.classes_ = np.arange(model.classes)
         return found
 
@@ -138,8 +123,7 @@ class ImageClassifier(Classifier):
             images = _levels_of(X)
             self.classes_, labels = classes_of(y)
             require_same_length(images, labels)
-            names = ("channels", "kernel", "padding", "pool", "hidden", "dropout")
-            network = plain_settings({name: getattr(self, name) for name in names})
+            network = plain_settings({name: getattr(self, name) for name in _NETWORK_SETTINGS})
             task = ClassifierTask(
                 LabelledImages("y", images, labels.astype(np.int64)),
                 ConvolutionalClassifier.from_mapping(network),
@@ -167,10 +151,11 @@ class ImageClassifier(Classifier):
             return self.model_.probabilities(images, select_device(self.device))
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags
+        from sklearn.utils import InputTags
 
-        images = InputTags(two_d_array=False, three_d_array=True)
-        return self._tags("classifier", classifier_tags=ClassifierTags(), input_tags=images)
+        tags = super().__sklearn_tags__()
+        tags.input_tags = InputTags(two_d_array=False, three_d_array=True)
+        return tags
 
 
 def _levels_of(images: Any) -> np.ndarray:

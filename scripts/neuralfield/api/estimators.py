@@ -4,7 +4,8 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from neuralfield.api.errors import (
     built_in_kinds,
 )
 from neuralfield.system.errors import InputError
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.training.history import History
 
@@ -25,16 +27,31 @@ class NotFittedError(InputError, ValueError, AttributeError):
     """An estimator is used before `fit`."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class Estimator:
     """Parameters by name, as scikit-learn's ``BaseEstimator`` has them.
 
     What ``__init__`` is given is kept unchanged, and checked by `fit`.
     """
 
-    random_state: Any
-    settings: Mapping[str, Any] | None
-    model_: Any
-    history_: History
+    steps: int = 2000
+    learning_rate: float = 1e-3
+    batch_samples: int = 256
+    optimizer: str = "adam"
+    random_state: int | np.random.RandomState | None = 0
+    device: str = "auto"
+    folder: str | os.PathLike | None = None
+    settings: Mapping[str, Any] | None = None
+
+    model_: Any = field(init=False)
+    history_: History = field(init=False)
+
+    @classmethod
+    def _fitted(cls, model: StoredModel[Any], names: Sequence[str]) -> Self:
+        """Return an estimator with a network that was fitted before, and its settings."""
+        found = cls(**{name: getattr(model.settings, name) for name in names})
+        found.model_, found.history_ = model, {}
+        return found
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -129,6 +146,11 @@ class Classifier(Estimator):
         found, truth = self.predict(X), labels_of(y)
         require_same_length(found, truth)
         return float(np.average(found == truth, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        return self._tags("classifier", classifier_tags=ClassifierTags())
 
 
 def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:

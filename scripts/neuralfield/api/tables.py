@@ -1,7 +1,6 @@
 """Networks fitted to tables, as scikit-learn's regressors and classifiers are."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -32,15 +31,9 @@ class TableNetwork(Estimator):
 
     widths: Sequence[int] = (32, 32)
     activation: str = "tanh"
-    steps: int = 2000
     learning_rate: float = 1e-2
-    batch_samples: int = 256
-    optimizer: str = "adam"
     scale_inputs: str = "standard"
-    random_state: int | np.random.RandomState | None = 0
     device: str = "cpu"
-    folder: str | os.PathLike | None = None
-    settings: Mapping[str, Any] | None = None
 
     model_: TableModel = field(init=False)
     n_features_in_: int = field(init=False)
@@ -145,8 +138,7 @@ class TableRegressor(TableNetwork):
 
         Of a network with sigmoids, `predict` gives probabilities.
         """
-        found = cls(widths=model.settings.widths, activation=model.settings.activation)
-        found.model_, found.history_ = model, {}
+        found = cls._fitted(model, ("widths", "activation"))
         found.n_features_in_ = len(model.inputs)
         found.feature_names_in_ = np.array(model.inputs, dtype=object)
         found._has_one_target = len(model.targets) == 1
@@ -251,14 +243,8 @@ class TableClassifier(Classifier, TableNetwork):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Return the probability of each class; float64, shape (n, classes)."""
         found = self._outputs(X)
         if len(self.classes_) == 2:
             return np.concatenate([1 - found, found], axis=1)
         found = found + np.finfo(np.float32).tiny
         return found / found.sum(axis=1, keepdims=True)
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags
-
-        return self._tags("classifier", classifier_tags=ClassifierTags())
