@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +43,12 @@ class Node:
         operands = (self, other) if is_first else (other, self)
         return self.graph.add(operation, *operands, is_whole=self.is_whole)
 
-    def __add__(self, other: Any) -> "Node":
-        return self._with("Add", other)
-
-    def __sub__(self, other: Any) -> "Node":
-        return self._with("Sub", other)
-
-    def __rsub__(self, other: Any) -> "Node":
-        return self._with("Sub", other, is_first=False)
-
-    def __mul__(self, other: Any) -> "Node":
-        return self._with("Mul", other)
-
-    def __matmul__(self, other: Any) -> "Node":
-        return self._with("MatMul", other)
-
-    def __and__(self, other: Any) -> "Node":
-        return self._with("BitwiseAnd", other)
-
-    def __xor__(self, other: Any) -> "Node":
-        return self._with("BitwiseXor", other)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = partialmethod(_with, "Add")
+    __mul__ = __rmul__ = partialmethod(_with, "Mul")
+    __sub__ = partialmethod(_with, "Sub")
+    __rsub__ = partialmethod(_with, "Sub", is_first=False)
+    __matmul__ = partialmethod(_with, "MatMul")
+    __and__, __xor__ = partialmethod(_with, "BitwiseAnd"), partialmethod(_with, "BitwiseXor")
 
 
 class Graph:
