@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from neuralfield import __version__
@@ -120,24 +120,26 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _render_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    _add_model(parser, render)
     _add_size_and_crop(parser)
     parser.add_argument("-o", "--output", metavar="PNG", help="default: MODEL_SIZE.png, here")
     _add_device(parser)
-    parser.set_defaults(action=render)
 
 
 def _view_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    _add_model(parser, view)
     parser.add_argument("-o", "--output", metavar="HTML", help="default: MODEL.html, here")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_device(parser)
-    parser.set_defaults(action=view)
 
 
 def _info_parser(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, info)
+
+
+def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> None:
     parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
-    parser.set_defaults(action=info)
+    parser.set_defaults(action=action)
 
 
 def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
