@@ -8,7 +8,7 @@ import numpy as np
 
 from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
-from entry.records import read_own_metrics, read_record
+from entry.records import measured_psnr_db, read_own_metrics, read_record
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db
 from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
@@ -66,9 +66,7 @@ def main(
     place = select_device(device)
     final_psnr_db = None
     if metrics:
-        numbers = read_own_metrics(metrics, ("psnr_db",))
-        require_recorded(model, numbers, metrics, wrong=metrics)
-        final_psnr_db = numbers["psnr_db"]
+        final_psnr_db = measured_psnr_db(metrics, model)
     elif resized and isinstance(finished, Model):
         training_image = read_training_image(resized, finished, expected)
         final_psnr_db = already_measured_db(model)

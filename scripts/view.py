@@ -8,7 +8,7 @@ from PIL import Image
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from entry.records import read_own_metrics, read_record
+from entry.records import measured_psnr_db, read_record
 from neuralfield.images import read_made_image
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
@@ -43,11 +43,6 @@ def main(
     own = expected.with_steps_of(trained) if expected else None
     if own and history and record:
         require_recorded(history, read_record(record, model, own.training), record)
-    final_db = None
-    if metrics:
-        numbers = read_own_metrics(metrics, ("psnr_db",))
-        require_recorded(model, numbers, metrics, wrong=metrics)
-        final_db = numbers["psnr_db"]
     page = viewer_page(
         trained,
         _read(resized),
@@ -56,7 +51,7 @@ def main(
         field=field,
         snapshots=list_snapshots(checkpoints) if checkpoints else (),
         history=read_history(history, steps=own.steps if own else None) if history else None,
-        final_db=final_db,
+        final_db=measured_psnr_db(metrics, model) if metrics else None,
     )
     write_atomically(view, page.encode())
 

@@ -44,6 +44,13 @@ def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
     return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
 
 
+def measured_psnr_db(metrics: Path, model: Path) -> float:
+    """Read the PSNR of a network; the metrics.json of other files than `model` is refused."""
+    numbers = read_own_metrics(metrics, ("psnr_db",))
+    require_recorded(model, numbers, metrics, wrong=metrics)
+    return numbers["psnr_db"]
+
+
 def write_metrics(
     path: Path,
     numbers: Mapping[str, Any],
