@@ -11,7 +11,7 @@ import yaml
 from config import classifier_settings, large_images, table_settings
 from config.config_file import require_keys_once
 from config.image_sizes import too_large_renders
-from config.named_files import find_file, find_folder, require_file
+from config.named_files import find_file, find_folder, missing_file, require_file
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
 from config.precedence import (
     COMMAND_LINE,
@@ -235,13 +235,11 @@ def _disagreements(
         yield ConfigError(where_is(("images",)), "all fields: []", expected)
     for name, field in settings["fields"].items():
         if field["type"] == "imported":
-            try:
-                require_file(field["path"], where_is(("fields", name, "path")), "a model.json")
-            except ConfigError as error:
-                yield error
+            where = where_is(("fields", name, "path"))
+            yield from missing_file(field["path"], where, "a model.json")
         else:
-            where = partial(_training_place, name, own_keys[name], where_is)
-            yield from outside_their_limits(field["training"], where)
+            place = partial(_training_place, name, own_keys[name], where_is)
+            yield from outside_their_limits(field["training"], place)
     for name in settings["tables"]:
         yield from table_settings.complaints(name, settings, where_is)
     for name in settings["classifiers"]:

@@ -1,7 +1,7 @@
 """Files that the settings name: in the working directory, or else beside the Snakefile."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from neuralfield.system.errors import ConfigError
@@ -25,6 +25,14 @@ def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
         return next((place for place in (given, ROOT / given) if is_right(place)), None)
     except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
         return None
+
+
+def missing_file(path: str, where: str, what: str) -> Iterator[ConfigError]:
+    """Yield the error of `require_file`, if there is no such file."""
+    try:
+        require_file(path, where, what)
+    except ConfigError as error:
+        yield error
 
 
 def require_file(path: str, where: str, what: str) -> Path:

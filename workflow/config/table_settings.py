@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from config.named_files import require_file
+from config.named_files import missing_file
 from config.training_limits import outside_their_limits
 from config.wording import WhereIs, as_written
 from neuralfield.system.errors import ConfigError
@@ -21,10 +21,7 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
     def where(*keys: str) -> str:
         return where_is(("tables", name, *keys))
 
-    try:
-        require_file(table["path"], where("path"), "a CSV")
-    except ConfigError as error:
-        yield error
+    yield from missing_file(table["path"], where("path"), "a CSV")
     both = [column for column in table["targets"] if column in table["inputs"]]
     if both:
         yield ConfigError(
