@@ -60,27 +60,33 @@ def tiles_resources(job):
     """
     network = (PLAN.image_of(job.first_tile), PLAN.network_of(job.run))
     gpus = gpus_of(job.run)
+    return resources_of_several(
+        job.kind,
+        gpus,
+        seconds=tiles_seconds(job),
+        trained=[network] * len(job.tiles),
+        in_memory=[network] * (2 * TRAINED_TOGETHER["gpu" if gpus else "cpu"]),
+        on_gpu=[job.first_tile] * TRAINED_TOGETHER["gpu"],
+    )
 
-    def exclusive_gpus(wildcards):
-        return 0 if shares_gpu(tiles_seconds(job)) else gpus
+
+def resources_of_several(kind, gpus, *, seconds, trained, in_memory, on_gpu):
+    """The estimates for a job that trains several networks, and what --set-resources gives for its
+    kind: the time of those `trained`, and the memory of those at a time.
+    """
 
     def gpu_memory_mb(wildcards):
-        own = training_gpu_memory_mb(job.first_tile) - estimates.CUDA_MEMORY_MB
-        return gpus and estimates.CUDA_MEMORY_MB + TRAINED_TOGETHER["gpu"] * own
-
-    def memory_mb(wildcards, threads):
-        in_memory = 2 * TRAINED_TOGETHER["gpu" if gpus else "cpu"]
-        return estimates.batch_memory_mb([network] * in_memory, threads, gpus)
-
-    def minutes(wildcards, threads, attempt):
-        return estimates.batch_minutes([network] * len(job.tiles), threads, gpus, attempt)
+        own = (training_gpu_memory_mb(run) - estimates.CUDA_MEMORY_MB for run in on_gpu)
+        return gpus and estimates.CUDA_MEMORY_MB + sum(own)
 
     return {
-        "gpu": exclusive_gpus,
+        "gpu": lambda wildcards: 0 if shares_gpu(seconds) else gpus,
         "gpu_memory_mb": gpu_memory_mb,
-        "mem_mb": memory_mb,
-        "runtime": minutes,
-    } | given_resources(job.kind)
+        "mem_mb": lambda wildcards, threads: estimates.batch_memory_mb(in_memory, threads, gpus),
+        "runtime": lambda wildcards, threads, attempt: estimates.batch_minutes(
+            trained, threads, gpus, attempt
+        ),
+    } | given_resources(kind)
 
 
 def batch_images(batch, file):
@@ -99,29 +105,16 @@ def batch_networks(batch):
 
 
 def batch_resources(batch):
-    """The estimates for all its networks, and what --set-resources gives for batches."""
+    """The estimates for all networks of a batch."""
     networks = [(PLAN.image_of(run), PLAN.network_of(run)) for run in batch.runs]
-    gpus = gpus_of(batch.runs[0])
-
-    def exclusive_gpus(wildcards):
-        return 0 if shares_gpu(sum(map(longest_first, batch.runs))) else gpus
-
-    def gpu_memory_mb(wildcards):
-        own = (training_gpu_memory_mb(run) - estimates.CUDA_MEMORY_MB for run in batch.runs)
-        return gpus and estimates.CUDA_MEMORY_MB + sum(own)
-
-    def memory_mb(wildcards, threads):
-        return estimates.batch_memory_mb(networks, threads, gpus)
-
-    def minutes(wildcards, threads, attempt):
-        return estimates.batch_minutes(networks, threads, gpus, attempt)
-
-    return {
-        "gpu": exclusive_gpus,
-        "gpu_memory_mb": gpu_memory_mb,
-        "mem_mb": memory_mb,
-        "runtime": minutes,
-    } | given_resources("train_batch")
+    return resources_of_several(
+        "train_batch",
+        gpus_of(batch.runs[0]),
+        seconds=sum(map(longest_first, batch.runs)),
+        trained=networks,
+        in_memory=networks,
+        on_gpu=batch.runs,
+    )
 
 
 def batch_threads(batch):
