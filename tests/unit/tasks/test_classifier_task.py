@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from damaged_models import complaint_about, require_damages_of_training_named
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
 from test_fit import CPU, require_same_bytes_after_a_kill, sha256
 
 import evaluate_classifier
 from neuralfield.system.device import available_cores
-from neuralfield.system.errors import CheckpointError, ConfigError, InputError, NeuralfieldError
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.system.errors import CheckpointError, ConfigError, InputError
 from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
 
@@ -105,46 +103,6 @@ def test_one_kind_alone_cannot_be_reported_apart():
     alone = LabelledImages("the-labels", bars().images, np.zeros(60, np.int64))
     with pytest.raises(InputError, match="the-labels: all labels are 0; expected two or more"):
         make_task(alone)
-
-
-def test_a_network_larger_than_memory_is_refused_before_it_is_made():
-    task = make_task(network={"hidden": (10**9, 10**9)})
-    with pytest.raises(NeuralfieldError, match="network: hidden: needs about"):
-        task.fresh_network()
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    train(make_task(), folder)
-    return folder
-
-
-def test_a_damaged_classifier_is_named(trained, tmp_path):
-    require_damages_of_training_named(trained, tmp_path, ClassifierModel.load, "classes")
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"format": 2}, "format 2; expected format 1; update neuralfield"),
-        ({"kind": "table"}, "kind 'table'"),
-        ({"classes": 300}, "300 classes"),
-        ({"classes": 4}, "expected a classifier of a kind known here"),
-        ({"width": 0}, "0 x 5 pixels"),
-        ({"width": 10**9}, "pixels and 3 classes"),
-        ({"record": 3}, "a record that is a int"),
-        ({"scaling": {"centre": [0.0], "spread": [0.0]}}, "spread of a scaling"),
-        ({"network": SMALL | {"hidden": [10**9]}}, "are too few for Conv"),
-        ({"network": SMALL | {"channels": [10**9]}}, "are too few for Conv"),
-        ({"network": SMALL | {"padding": 10**9}}, "expected a classifier of a kind known here"),
-        ({"network": SMALL | {"colour": 1}}, "unknown ['colour']"),
-    ],
-)
-def test_a_classifier_s_own_words_are_not_believed(trained, tmp_path, changes, complaint):
-    model = trained / "model.safetensors"
-    messages = complaint_about(changes, model, tmp_path, ClassifierModel.load)
-    assert complaint in messages
 
 
 def test_what_is_wrong_is_counted(tmp_path):

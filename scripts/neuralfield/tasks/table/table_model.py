@@ -48,8 +48,7 @@ class TableModel(StoredModel[Sequential]):
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         inputs, targets = (_names(description[key]) for key in ("inputs", "targets"))
-        given = dict(description["network"])
-        settings = Dense(**{**given, "widths": tuple(given["widths"])})
+        settings = Dense.from_mapping(description["network"])
         input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
         target_scaling = Scaling.from_description(description["target_scaling"], len(targets))
         require_enough(arrays, settings.weight_shapes(len(inputs), len(targets)), settings)

@@ -65,7 +65,7 @@ class TableTask(Task):
         """Make a task as the sections `tables` and `training` of a config describe it."""
         return cls(
             samples,
-            Dense(**{**settings["network"], "widths": tuple(settings["network"]["widths"])}),
+            Dense.from_mapping(settings["network"]),
             SampleTraining.from_mapping(of_the_training(training)),
             settings["scale_inputs"],
             settings["scale_targets"],
