@@ -301,17 +301,24 @@ def test_saves_what_is_seen(page: Page, trained: Path):
     assert page.errors() == []
 
 
+def look_at_the_image_alone(page: Page) -> None:
+    parts = "document.querySelectorAll('footer, header, #corner')"
+    page.run(f"[...{parts}].map((e) => e.hidden = true)")
+    page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
+
+
+def screen(page: Page, path: Path) -> np.ndarray:
+    page.driver.save_screenshot(str(path))
+    return read_image(path, mode="rgb").pixels.astype(int)
+
+
 def test_screen_shows_the_render(page: Page, trained: Path):
     """At a whole number of screen pixels for each pixel, the screen has the bytes of a render."""
     page.look(400, 400)
     page.open(trained)
-    page.run(
-        "[...document.querySelectorAll('footer, header, #corner')].map((e) => e.hidden = true)"
-    )
-    page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
+    look_at_the_image_alone(page)
     page.wait("document.body.dataset.ready === '1'")
-    page.driver.save_screenshot(str(trained.with_name("screen.png")))
-    shown = read_image(trained.with_name("screen.png"), mode="rgb").pixels.astype(int)
+    shown = screen(page, trained.with_name("screen.png"))
     expected = to_levels(
         render(load_trained(trained.parent / "model.safetensors"), 260, 180, device=HOST), 8
     )
@@ -329,13 +336,9 @@ def test_preview_stays_until_something_finer_is_there(page: Page, trained: Path)
     page.look(400, 400)
     page.open(path)
     page.run("Object.assign(viewer.tiles, {pointsPerMs: 1, work: () => {}})")
-    page.run(
-        "[...document.querySelectorAll('footer, header, #corner')].map((e) => e.hidden = true)"
-    )
-    page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
+    look_at_the_image_alone(page)
     page.run("new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))")
-    page.driver.save_screenshot(str(trained.with_name("screen.png")))
-    shown = read_image(trained.with_name("screen.png"), mode="rgb").pixels.astype(int)
+    shown = screen(page, trained.with_name("screen.png"))
     assert np.abs(shown[110:290, 70:330] - levels).mean() < 4  # it is compressed
     scales = "[...new Set(viewer.tiles.jobs.map((job) => Number(job.key.split(' ')[2])))]"
     assert page.run(scales) == [20]

@@ -9,25 +9,22 @@ import pytest
 from neuralfield.fields import NETWORKS
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import Settings, number_in_words, setting, settings_of
+from neuralfield.tasks import training_settings
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.training_settings import (
     BUDGETS,
     HOW_AND_WHERE,
     MAKES_NO_DIFFERENCE,
-    ClassifierTraining,
-    ExecutionSettings,
-    ImageExecution,
     ImageTraining,
-    SampleTraining,
-    TableExecution,
 )
 
-CLASSES = [
-    *NETWORKS.values(),
-    *(Dense, ConvolutionalClassifier, ImageTraining, SampleTraining, ClassifierTraining),
-    *(ExecutionSettings, ImageExecution, TableExecution),
+OF_TRAININGS = [
+    cls
+    for cls in vars(training_settings).values()
+    if isinstance(cls, type) and issubclass(cls, Settings) and cls is not Settings
 ]
+CLASSES = [*NETWORKS.values(), Dense, ConvolutionalClassifier, *OF_TRAININGS]
 
 
 @dataclass(frozen=True, kw_only=True)
