@@ -205,8 +205,6 @@ def make_conv2d(
     channels_out: int,
     initializer: Initializer,
     generator: np.random.Generator,
-    *,
-    bias: bool = True,
     padding: int = 0,
 ) -> Conv2d:
     """Make a trainable convolution with fresh float64 weights; see `make_linear` and
@@ -215,6 +213,6 @@ def make_conv2d(
     The `fan_in` of the initialisation is the number of values in a window.
     """
     fan_in = kernel[0] * kernel[1] * channels_in
-    rows = make_linear(fan_in, channels_out, initializer, generator, bias=bias)
+    rows = make_linear(fan_in, channels_out, initializer, generator)
     values = rows.weight.data.reshape(*kernel, channels_in, channels_out)
     return Conv2d(Tensor(values, differentiable=True), rows.bias, padding)

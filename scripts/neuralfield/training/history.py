@@ -39,9 +39,9 @@ def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = No
     return history
 
 
-def nearest_measured(history: History, step: int, measure: str = "psnr_db") -> float:
-    """Return what was measured nearest to a step; not a number where nothing was."""
-    measured = history[measure][kept := np.isfinite(history[measure])]
+def nearest_measured(history: History, step: int) -> float:
+    """Return the PSNR that was measured nearest to a step; not a number where none was."""
+    measured = history["psnr_db"][kept := np.isfinite(history["psnr_db"])]
     if not len(measured):
         return float("nan")
     return float(measured[np.abs(history["step"][kept] - step).argmin()])
