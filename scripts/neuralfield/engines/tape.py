@@ -74,7 +74,7 @@ class TapeEngine:
 
 def memory_bytes(objective: Objective, threads: int) -> int:
     """Estimate the bytes that a step needs at once."""
-    itemsize = 8 if objective.dtype == "float64" else 4
+    itemsize = objective.itemsize
     block = min(objective.block_samples, objective.batches.size)
     # samples are there once, and so is the batch's part of a random order (44 bytes a sample while
     # it is sampled, measured); a block's layers live for each thread

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from neuralfield.images.metrics import IDENTICAL_DB
+from neuralfield.nn.losses import Loss, make_loss
 from neuralfield.nn.network import Network
 from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
@@ -50,6 +51,8 @@ class Shared(TypedDict):
 
     optimizer: Optimizer
     schedule: Schedule
+    loss: str
+    huber_delta: float
     device: Device
     dtype: str
 
@@ -61,9 +64,21 @@ class Objective(ABC):
     network: Network[Any]  # on `device`, in `dtype`; trained in place
     optimizer: Optimizer  # over the network's parameters
     schedule: Schedule  # the learning rate at every step
+    loss: str  # see `neuralfield.nn.losses.make_loss`
+    huber_delta: float  # in the network's units
     batches: Batches
     device: Device
     dtype: str  # "float32" or "float64"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return 8 if self.dtype == "float64" else 4
+
+    @property
+    def loss_of(self) -> Loss:
+        """The loss of values."""
+        return make_loss(self.loss, self.huber_delta)
 
     @cached_property
     def data(self) -> Any:
@@ -96,6 +111,11 @@ class Objective(ABC):
     @abstractmethod
     def working_values(self) -> int:
         """An estimate of the numbers that are alive for each sample while it is worked on."""
+
+
+def some_of(count: int, most: int = 4096) -> np.ndarray:
+    """Choose some of so many samples, evenly, to judge a network by."""
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
 class Task(ABC):

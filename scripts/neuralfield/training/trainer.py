@@ -98,7 +98,13 @@ class Trainer:
             settings.warmup_steps,
         )
         self.objective = task.objective(
-            self.network, optimizer=self.optimizer, schedule=schedule, device=device, dtype=dtype
+            self.network,
+            optimizer=self.optimizer,
+            schedule=schedule,
+            loss=settings.loss,
+            huber_delta=settings.huber_delta,
+            device=device,
+            dtype=dtype,
         )
         self._make_engine = partial(
             make_engine, engine, settings.precision, device=device, threads=threads

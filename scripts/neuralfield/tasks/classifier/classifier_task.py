@@ -20,7 +20,7 @@ from neuralfield.tasks.classifier.labelled import (
     brightness_scaling,
     network_inputs,
 )
-from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
 
 _MOST_JUDGED = 1024
@@ -88,8 +88,7 @@ class ClassifierTask(Task):
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
         """Take the mean over the probabilities of some images' classes."""
-        count = self.labelled.count
-        chosen = np.linspace(0, count - 1, min(count, _MOST_JUDGED)).astype(np.int64)
+        chosen = some_of(self.labelled.count, _MOST_JUDGED)
         shown = device.asarray(self.labelled.images[chosen])
         logits = network(network_inputs(shown, self.model.scaling, dtype)).data
         right = np.eye(self.labelled.classes)[self.labelled.labels[chosen]]

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.fields import CoordinateNetwork, ImageShape
 from neuralfield.images.coordinates import pixel_centres
-from neuralfield.nn.losses import make_loss, squared_error_of_means
+from neuralfield.nn.losses import squared_error_of_means
 from neuralfield.nn.ops import group_means, mean_axis
 from neuralfield.nn.sampling import Footprint
 from neuralfield.nn.tensor import Tensor
@@ -25,8 +25,6 @@ class ImageObjective(Objective):
     network: CoordinateNetwork
     shape: ImageShape
     values: np.ndarray  # float32, shape (height, width, channels)
-    loss: str  # see `neuralfield.nn.losses.make_loss`
-    huber_delta: float
     footprint: Footprint | None
     """None: the value at the pixel's centre is fitted (point supervision)."""
 
@@ -45,11 +43,10 @@ class ImageObjective(Objective):
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
         centres, targets = (array[samples] for array in self.data)
-        loss_of = make_loss(self.loss, self.huber_delta)
         count = batch_size * self.shape.channels
         if self.footprint is None:
             values = self.network(centres)
-            loss = loss_of(values, targets, count)
+            loss = self.loss_of(values, targets, count)
             squared = (values.data - targets) ** 2
         else:
             points = self.footprint.spread(self.device.xp, centres, samples, step)
@@ -57,7 +54,7 @@ class ImageObjective(Objective):
             if self.loss == "mse":
                 loss = squared_error_of_means(estimates, targets, count)
             else:
-                loss = loss_of(mean_axis(estimates, axis=1), targets, count)
+                loss = self.loss_of(mean_axis(estimates, axis=1), targets, count)
             errors = estimates.data - targets[:, None, :]
             squared = errors[:, 0] * errors[:, 1]
         weights = self.batches.weights(samples)
@@ -72,8 +69,7 @@ class ImageObjective(Objective):
     @property
     def sample_bytes(self) -> int:
         """Bytes kept of each pixel: its values, and its centre, which is float64 while made."""
-        itemsize = 8 if self.dtype == "float64" else 4
-        return (self.shape.channels + 2) * itemsize + 16
+        return (self.shape.channels + 2) * self.itemsize + 16
 
     @property
     def working_values(self) -> int:

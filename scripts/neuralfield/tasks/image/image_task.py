@@ -24,10 +24,8 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
-from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
+from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import ImageTraining
-
-_MOST_PIXELS_JUDGED = 4096
 
 _MOST_REFINED_PIXELS = 4 << 20
 
@@ -148,8 +146,6 @@ class ImageTask(FittedImage[FieldSettings]):
             network=network,
             shape=shape,
             values=self.values,
-            loss=settings.loss,
-            huber_delta=settings.huber_delta,
             batches=Batches(shared["device"].xp, pixels, settings.batch_pixels, seed, density),
             footprint=footprint,
             **shared,
@@ -175,8 +171,7 @@ class ImageTask(FittedImage[FieldSettings]):
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
         """Take the mean over a few thousand pixels' centres."""
         shape = self.shape
-        count = shape.width * shape.height
-        pixels = np.linspace(0, count - 1, min(count, _MOST_PIXELS_JUDGED)).astype(np.int64)
+        pixels = some_of(shape.width * shape.height)
         centres = pixel_centres(np, shape.width, shape.height)[pixels]
         target = self.values.reshape(-1, shape.channels)[pixels]
         values = network(device.asarray(centres, dtype=dtype)).data

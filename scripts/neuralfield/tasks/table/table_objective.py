@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from neuralfield.nn.losses import make_loss
 from neuralfield.nn.network import Sequential
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
@@ -28,8 +27,6 @@ class TableObjective(Objective):
     counts_wrong: bool
     """Whether targets are classes, and errors are counted: a value is wrong where it is on the
     other side of 1/2."""
-    loss: str  # see `neuralfield.nn.losses.make_loss`
-    huber_delta: float  # in the network's units
 
     @cached_property
     def data(self) -> tuple[Array, Array, Array]:
@@ -49,7 +46,7 @@ class TableObjective(Objective):
         else:
             squared = ((values.data - target) ** 2).sum(axis=0)
             error = (squared * squared_spread).sum() / count
-        return make_loss(self.loss, self.huber_delta)(values, target, count), error
+        return self.loss_of(values, target, count), error
 
     @property
     def block_samples(self) -> int:
@@ -58,8 +55,7 @@ class TableObjective(Objective):
     @property
     def sample_bytes(self) -> int:
         """Bytes kept of each row: as it was read, and in the network's precision."""
-        itemsize = 8 if self.dtype == "float64" else 4
-        return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + itemsize)
+        return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + self.itemsize)
 
     @property
     def working_values(self) -> int:

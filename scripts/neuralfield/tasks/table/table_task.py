@@ -17,10 +17,8 @@ from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, held_out_rows
 from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_objective import TableObjective
-from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
-
-_MOST_ROWS_JUDGED = 4096
 
 
 def _root(squared_error: float) -> float:
@@ -116,8 +114,6 @@ class TableTask(Task):
             targets=targets,
             target_spread=self.model.target_scaling.spread,
             counts_wrong=self._counts_wrong,
-            loss=settings.loss,
-            huber_delta=settings.huber_delta,
             batches=Batches(shared["device"].xp, len(inputs), batch, seed),
             **shared,
         )
@@ -137,8 +133,7 @@ class TableTask(Task):
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
         """Take the mean over a few thousand rows, in the network's units."""
         inputs, targets = self._scaled
-        count = len(inputs)
-        rows = np.linspace(0, count - 1, min(count, _MOST_ROWS_JUDGED)).astype(np.int64)
+        rows = some_of(len(inputs))
         values = network(device.asarray(inputs[rows], dtype=dtype)).data
         return float(((values - device.asarray(targets[rows], dtype=dtype)) ** 2).mean())
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light
 from neuralfield.images.resizing import resize_channel
-from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device, to_host
 from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
@@ -26,8 +25,6 @@ class UpscalerObjective(Objective):
     network: UpscalingNetwork
     settings: Upscaler
     values: np.ndarray  # float32, shape (height, width, channels); the image
-    loss: str  # see `neuralfield.nn.losses.make_loss`
-    huber_delta: float
     random_seed: int
 
     @cached_property
@@ -39,8 +36,7 @@ class UpscalerObjective(Objective):
         enlarged, target = self.data.of_step(samples, step)
         values = self.network(enlarged)
         count = batch_size * target[0].size
-        loss = make_loss(self.loss, self.huber_delta)(values, target, count)
-        return loss, ((values.data - target) ** 2).sum() / count
+        return self.loss_of(values, target, count), ((values.data - target) ** 2).sum() / count
 
     @property
     def block_samples(self) -> int:
@@ -49,8 +45,7 @@ class UpscalerObjective(Objective):
     @property
     def sample_bytes(self) -> int:
         """Bytes of the image and its copies, for each crop of a step."""
-        itemsize = 8 if self.dtype == "float64" else 4
-        return 3 * itemsize * self.values.size // self.batches.sample_count
+        return 3 * self.itemsize * self.values.size // self.batches.sample_count
 
     @property
     def working_values(self) -> int:

@@ -47,8 +47,6 @@ class UpscalingTask(FittedImage[Upscaler]):
             network=network,
             settings=self.field,
             values=self.values,
-            loss=settings.loss,
-            huber_delta=settings.huber_delta,
             random_seed=settings.random_seed,
             batches=Batches(shared["device"].xp, crops, 0, settings.random_seed),
             **shared,
