@@ -64,10 +64,7 @@ def over_all_images(runs: Sequence[Row], on_images: Sequence[Row]) -> list[Row]:
 
 
 def spread(runs: Sequence[Row]) -> Row:
-    """Return the number of runs, and the mean and standard deviation (n - 1) of each measure.
-
-    The standard deviation of one run is None, as is the mean of what none of them has.
-    """
+    """Return the number of runs, and mean and standard deviation (n - 1) of each measure."""
     row: Row = {"runs": len(runs)}
     for measure in MEASURES:
         values = [run[measure] for run in runs if run[measure] is not None]

@@ -13,10 +13,7 @@ from neuralfield.images import (
 
 
 def main(resized: Path, facts: Path, pixels: Path) -> None:
-    """Write positions and values of an image's pixels as CSV.
-
-    `facts` describe the image, see ``resize.py``: it may have colour channels that hold only greys.
-    """
+    """Write positions and values of an image's pixels as CSV; for `facts` see ``resize.py``."""
     about = read_facts(facts)
     image = read_made_image(resized, about["resized"]["mode"])
     require_image(resized, image_digest(image.values()), about, facts)

@@ -46,16 +46,13 @@ def main(
 ) -> None:
     """Compare renders with the training image and with the source; write the numbers as JSON.
 
-    Where the source is larger than the training image, the network is rendered at the source's own
-    size too, and next to it stand the training image enlarged by Lanczos, bicubic, and Lanczos with
-    back-projection. All of these are rounded to the source's levels before they are compared, and
-    written into the folder `comparison` as source, redraw, lanczos, bicubic and
-    back_projection.png. Without a larger source there is only the redraw, at the training size.
+    Where the source is larger, the network is rendered at its size too, and the training image is
+    enlarged by the `FILTERS`. All are rounded to the source's levels before they are compared, and
+    written into the folder `comparison`; without a larger source that has the redraw alone.
 
-    `record` is the training.json, None where nothing was trained. Another network than the expected
-    one, or another image, is refused. White begins at `threshold` in a black-and-white source. A
-    source above `max_megapixels` is reduced before anything is compared, and one above
-    `max_source_megapixels` is refused.
+    `record` is the training.json, None where nothing was trained. Another network or image than the
+    expected one is refused. White begins at `threshold` in a black-and-white source; one above
+    `max_megapixels` is reduced first, and one above `max_source_megapixels` refused.
     """
     network = expected.load(model) if expected else Model.load(model)
     assert isinstance(network, Model)

@@ -31,10 +31,8 @@ def main(
 ) -> None:
     """Compare a network's answers with the rows that it was trained on, and with those held out.
 
-    `metrics` is the JSON file to write, and `predictions` the CSV; for `settings` and `training`
-    see `entry.table_network.read_task`. `truth` names columns with the targets without their noise,
-    if they are known. If it `remembers`, the bits are counted that a network remembers of targets
-    that are 0 or 1.
+    `truth` names columns with the targets without their noise, if they are known. If it
+    `remembers`, the bits are counted that a network remembers of targets that are 0 or 1.
     """
     network, samples = read_own(table, model, settings, training)
     answers = network.predict(samples.input_values)

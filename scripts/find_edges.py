@@ -35,11 +35,9 @@ def main(
 ) -> None:
     """Convert an image to grey, and write the Laplacian of a Gaussian of it.
 
-    The training image is a PNG, or the pixels that ``unpack.py`` writes (.npy), which are read a
-    band at a time; for `facts` see ``resize.py``. `edges` is the PNG to write: middle grey where
-    there is no edge, see `EdgeFilter.levels`. `raw` gets the signed values themselves, in NumPy's
-    format: float32, shape (height, width). `sigma` is the standard deviation of the Gaussian in
-    pixels, and `kernel_size` the odd number of pixels that it is cut off to.
+    The training image is a PNG, or the pixels that ``unpack.py`` writes (.npy); for `facts` see
+    ``resize.py``. `edges` is the PNG to write, see `EdgeFilter.levels`, and `raw` gets the signed
+    values, float32 in NumPy's format. `sigma` and `kernel_size` are in pixels.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)

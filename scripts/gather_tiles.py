@@ -31,11 +31,9 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
-    The models are those of all tiles, row by row; history.csv, training.json and checkpoints lie
-    beside each. The mosaic is a JSON file beside the folder ``tiles``. `history` has at each step
-    the sum of the seconds, and means over pixels of the errors; `record` has sums of seconds and
-    parameters, and what all tiles have in common; `checkpoints` gets the mosaics of snapshots.
-    Networks of tiles other than the expected ones are refused.
+    `models` are those of all tiles, row by row; history.csv, training.json and checkpoints lie
+    beside each. `history` has at each step the sum of the seconds, and means over pixels of the
+    errors. Networks of tiles other than the expected ones are refused.
     """
     records = [
         read_tile(path, expected.of_tile(tile)) for path, tile in zip(models, tiling, strict=True)

@@ -29,11 +29,9 @@ def main(
 ) -> None:
     """Render an image, or parts of it, in its own proportions, as PNGs that all lie in one folder.
 
-    For each of them `parts` has the longer side of the render in pixels, ``size``, and the part of
-    the image, ``box``: left, top, right and bottom in fractions of the image's sides. `tiles` are
-    the networks of a mosaic, if `model` is one; another network than the expected one is refused.
-    The mean of so many `samples` in each pixel is taken. A render above `max_megapixels` is
-    refused, and those of another `version` of the project are made again.
+    `parts` has for each the longer side in pixels, ``size``, and the part of the image, ``box``.
+    `tiles` are the networks of a mosaic. Another network than the expected one is refused, and a
+    render above `max_megapixels`; those of another `version` of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)

@@ -42,9 +42,8 @@ def main(
 
     It shows the networks of this run, in the order of `metrics`, and after them what other runs
     have left beside the page; the image with the best result comes first. `files` names the files
-    that this run makes of each network, by ``{image}/{field}``: the page links to them.
-    `sweep_tables` are ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, none
-    without sweeps; `sweep_metrics` are those of all runs of sweeps.
+    of each network to link to, by ``{image}/{field}``. For `sweep_tables` see `gather_sweeps`;
+    `sweep_metrics` are those of all runs of sweeps.
     """
     own = own_networks(metrics, resized, histories, timelapses, settings.get("fields"), files)
     earlier = earlier_networks(report.parent, {path.parent for path in (*metrics, *sweep_metrics)})

@@ -49,9 +49,7 @@ def main(
     *,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write the page of all classifiers; see `reporting.page.write_page`.
-
-    There are one of each file for every classifier, in the order of the section `classifiers` of
+    """Write the page of all classifiers from one of each file for every classifier, in the order of
     the settings; the images are those held out.
     """
     sections = []

@@ -57,9 +57,8 @@ def main(
 ) -> None:
     """Write the page of all tables; see `reporting.page.write_page`.
 
-    There are one of each file for every table, in the order of the section `tables` of the
-    settings. `sizes` are metrics of further networks: in a folder ``sizes`` beside those of their
-    table.
+    There are one of each file for every table, in the order of the settings; `sizes` are metrics of
+    further networks, in a folder ``sizes`` beside those of their table.
     """
     sections = []
     for number, (name, table) in enumerate(settings["tables"].items()):

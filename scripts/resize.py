@@ -33,13 +33,10 @@ def main(
 ) -> None:
     """Reduce an image, and describe what it was and what it has become.
 
-    `facts` is the JSON to write: mode, width, height (in pixels) and bit depth of the ``source``
-    and of what is ``resized``, and a digest of the values of the latter. A black-and-white source
-    that was reduced has become grey. For `size`, `filter`, `mode` and `threshold` see
-    `resize_image`; an image above `max_megapixels` is refused. `report` is called with a line on
-    what was done to the colours and, with `say_kind`, on the kind of image that it was found to be:
-    settings that are ``auto`` depend on that. A preset that the user has named is obeyed, whatever
-    kind of image this is.
+    For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
+    an image above `max_megapixels` is refused. `report` is called with a line on what was done to
+    the colours and, with `say_kind`, on the kind of image, on which settings that are ``auto``
+    depend. A preset that the user has named is obeyed, whatever kind of image this is.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)

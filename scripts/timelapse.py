@@ -45,10 +45,9 @@ def main(
     """Render up to `frames` snapshots and write them as a time-lapse in each format of `outputs`.
 
     The steps are spread evenly in their logarithm, because a network improves most at the
-    beginning; the first snapshot and the finished `model` are always there. `size` is the longer
-    side in pixels. Labels have the PSNR, which `history` estimates; that of the last frame is
-    measured against the image `resized`, or taken from `metrics` where measuring takes long.
-    Another network than the expected one, or its snapshots, are refused.
+    beginning. Labels have the PSNR, which `history` estimates; that of the last frame is measured
+    against the image `resized`, or taken from `metrics` where measuring takes long. Another network
+    than the expected one, or its snapshots, are refused.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)

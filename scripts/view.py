@@ -36,8 +36,7 @@ def main(
 
     `model` may be a mosaic, and `resized` is reduced then. The render `redraw` is shown until the
     network is, or instead of it. An imported network has no `checkpoints`, `history` and `record`.
-    The finished network is labelled by the ``psnr_db`` of `metrics`. Another network than the
-    expected one is refused.
+    Another network than the expected one is refused.
     """
     trained = expected.load(model) if expected else load_trained(model)
     own = expected.with_steps_of(trained) if expected else None

@@ -96,10 +96,7 @@ class ExpectedNetwork:
         return replace(self, training={**self.training, **changes})
 
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
-        """Refuse a network of another image, field or training.
-
-        A network of a tile has neither the size nor the digest of the image.
-        """
+        """Refuse a network of another image, field or training; that of a tile notes no image."""
         digest = network.metadata.get("picture")
         if not is_tile:
             require_image(path, digest, self.facts, self.facts_path)

@@ -60,10 +60,8 @@ def write_metrics(
     beside: Iterable[Path] = (),
     allow_nan: bool = False,
 ) -> None:
-    """Write metrics.json: the numbers, how the network was trained, and checksums.
-
-    `record` is that of `read_record`, and empty for a network that was not trained here; checksums
-    of the files `beside` are added to it.
+    """Write metrics.json: the numbers, the `record` of the training (empty without one), and
+    checksums, also those of the files `beside`.
     """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}

@@ -18,10 +18,8 @@ def read_own(
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[TableModel, Samples]:
-    """Read a table's network, and the samples that it was trained on.
-
-    The network of another table or training is refused. Without settings (see `read_task`) any
-    network with columns of this table is accepted.
+    """Read a table's network, and its samples; one of another table or training is refused, if
+    there are settings to compare it with.
     """
     network = TableModel.load(model)
     if settings is None or training is None:
@@ -34,10 +32,7 @@ def read_own(
 
 
 def read_task(table: Path, settings: Mapping[str, Any], training: Mapping[str, Any]) -> TableTask:
-    """Read a table (a CSV with a row for each sample) as a task to train on; `settings` has
-    ``inputs``, ``targets``, ``network``, ``scale_inputs``, ``scale_targets`` and
-    ``held_out_share``.
-    """
+    """Read a CSV as a task to train on; for `settings` see `TableTask.from_settings`."""
     samples = read_samples(table, settings["inputs"], settings["targets"])
     return TableTask.from_settings(samples, settings, training)
 

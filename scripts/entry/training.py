@@ -149,16 +149,13 @@ def train_task(
     segment_folder: Path | None = None,
     **outputs: Path,
 ) -> None:
-    """Train to the end of a segment, which are numbered from 1; the last segment writes the
-    network.
+    """Train to the end of a segment; the last segment writes `outputs`, see `outputs_in`, and
+    others `segment_folder`.
 
-    What is published is kept beside the state too, and where the same training has ended before it
-    is published again from there. The time that `make_task` takes to read the data counts towards
-    the limit. `training` is the section of that name, as far as it is for this task. `state` is a
-    folder to resume from, and to leave the state in; each segment has its own part of it. Progress
-    is written beside the job's log, and with `previews` so are renders of an image. The last
-    segment writes `outputs`, see `neuralfield.training.results.outputs_in`; others write
-    `segment_folder`.
+    The time that `make_task` takes to read the data counts towards the limit. `state` is a folder
+    to resume from; results are kept beside it, and published from there where the same training has
+    ended before. Progress is written beside the job's log, with `previews` renders of the image
+    too.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)

@@ -69,11 +69,9 @@ def read_view(
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> View:
-    """Read the contents of a plot; metrics of another table than `name` are refused.
-
-    `truth` names columns with the targets without their noise, if they are known; `sizes` are
-    ``metrics.json`` of the networks of all sizes, if there are several. For `settings` and
-    `training` see `entry.table_network.read_own`.
+    """Read the contents of a plot; for the network see `read_own`. `truth` names columns with the
+    targets without their noise; `sizes` are metrics of the networks of all sizes, if there are
+    several, and refused where they are of another table than `name`.
     """
     network, samples = read_own(table, model, settings, training)
 

@@ -32,29 +32,18 @@ Callback = Callable[[dict[str, float]], object]
 
 @dataclass(frozen=True)
 class Conditions:
-    """How and where a training is run; none of it is a part of the training itself.
+    """How and where a training is run; none of it is a part of the training itself."""
 
-    Attributes
-    ----------
-    folder : path, optional
-        For the results, and for the state to resume from; None: a temporary one.
-    callback : callable, optional
-        Called with each row of the history.
-    progress : bool
-        Whether a bar is shown.
-    budget : mapping
-        ``budget`` or ``cpu_budget`` in seconds, from which the steps are found; empty: the task's.
-    """
-
-    folder: str | os.PathLike | None = None
+    folder: str | os.PathLike | None = None  # for results and state; None: a temporary one
     device: str = "auto"
-    callback: Callback | None = None
-    progress: bool = False
+    callback: Callback | None = None  # called with each row of the history
+    progress: bool = False  # whether a bar is shown
     engine: str = "auto"
     threads: int | None = None
     checkpoint_interval_s: float = 30.0
     max_temperature_celsius: float | None = None
     budget: Mapping[str, float] = field(default_factory=dict)
+    """``budget`` or ``cpu_budget`` in seconds, from which the steps are found; empty: none."""
 
 
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")

@@ -23,19 +23,10 @@ _TYPES = "bool, uint8, uint16, or floats from 0 to 1"
 
 @dataclass(frozen=True, eq=False)
 class TrainingImage:
-    """The values that a network is fitted to.
+    """The values that a network is fitted to."""
 
-    Attributes
-    ----------
-    values : ndarray of float32, shape (height, width, channels)
-        In [0, 1].
-    mode : {"bilevel", "grey", "rgb", "rgba"}
-        That of the image before it was reduced.
-    kind : Kind
-    """
-
-    values: np.ndarray
-    mode: str
+    values: np.ndarray  # float32, shape (height, width, channels); in [0, 1]
+    mode: str  # that of the image before it was reduced
     kind: Kind
 
 

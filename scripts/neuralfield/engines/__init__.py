@@ -117,14 +117,11 @@ def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | st
 
 
 class EngineBatch:
-    """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores, or
-    together on a GPU.
+    """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores; on
+    a GPU those of one kind together in one launch (`CudaBatch`), where that is faster.
 
-    Each network of a batch has an engine of its own. On a CPU the engines are distributed over
-    threads; on a GPU those of one kind take their steps in one launch (`CudaBatch`) where that is
-    faster, and others take turns. A network's bytes are those that it has alone. A call may cover a
-    subset: a network that was rolled back catches up alone. The workflow batches networks with the
-    same settings but for seeds and rates; their images may have different channels.
+    Each network has the bytes that it has alone. A call may cover a subset: a network that was
+    rolled back catches up alone.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:

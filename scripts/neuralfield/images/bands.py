@@ -62,10 +62,8 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
     """Yield all rows of an upright image from top to bottom, as levels of sRGB: uint8 or uint16,
     shape (rows, width, 1, 3 or 4).
 
-    PNG, JPEG, TIFF (also BigTIFF; in strips or tiles, compressed or not) and WebP are read: grey or
-    RGB with or without alpha, with 1, 8 or 16 bits a channel or a palette; CMYK with 8 bits. Raises
-    `InputError` where the file is missing, damaged, cut off or of another kind. For `report` see
-    `read_image`.
+    PNG, JPEG, TIFF and WebP are read: grey or RGB with or without alpha, with 1, 8 or 16 bits a
+    channel or a palette; CMYK with 8 bits. Raises `InputError`; for `report` see `read_image`.
     """
     import pyvips
 

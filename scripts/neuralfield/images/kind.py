@@ -103,26 +103,12 @@ class ToneCount:
 
 
 class Tones(NamedTuple):
-    """The tones of an image: shares of its pixels, and its paper.
+    """The tones of an image: shares of its pixels, and its paper."""
 
-    Attributes
-    ----------
-    paper : int
-        The level of 255 whose agreement with the edges is the largest.
-    agreement : float
-        The share of this tone, times its share at edges.
-    edges : float
-        The share of edges.
-    others : float
-        The share of other tones than paper and ink, away from edges.
-    black, white : float
-        The shares of both.
-    """
-
-    paper: int
-    agreement: float
+    paper: int  # the level of 255 whose agreement with the edges is the largest
+    agreement: float  # the share of this tone, times its share at edges
     edges: float
-    others: float
+    others: float  # other tones than paper and ink, away from edges
     black: float
     white: float
 

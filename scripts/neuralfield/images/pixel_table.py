@@ -46,12 +46,11 @@ def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
 
 def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
     """Read a table of pixels, whose rows and columns may be in any order: float32, shape (height,
-    width, 1, 3 or 4); `ImageData.from_values` makes an image of it.
+    width, 1, 3 or 4).
 
     The header is ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``; x and y
-    are whole numbers from the top left, and values are in [0, 1]. Raises `InputError` where the
-    file cannot be read, a column or a pixel is missing, a pixel is there twice, or a cell is not a
-    number in its range.
+    are whole numbers from the top left, and values are in [0, 1]. Raises `InputError` where that is
+    not so, or a pixel is missing or there twice.
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:

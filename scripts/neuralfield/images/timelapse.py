@@ -31,15 +31,14 @@ SMALLEST_LABEL_PX = 9
 
 
 def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
-    """Write a time-lapse; its last frame stays for two seconds, and GIF and WebP repeat.
+    """Write a time-lapse of frames, uint8 of one shape (h, w, 3); its last frame stays for two
+    seconds.
 
-    Frames are uint8 of one shape (h, w, 3); GIF rounds the time of each to hundredths of a second.
     The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
     encoded one after another), ``.gif`` or ``.webp`` (all frames are held in memory). In MP4, an
-    odd width or height is made even, as its colour planes require, by repeating the last column or
-    row. The file appears under its name only when it is whole; equal frames give equal bytes.
-    Raises `ConfigError` for another suffix or a speed that is not above zero, and `InputError`
-    where there are no frames, or they differ in size.
+    odd width or height is made even by repeating the last column or row. Equal frames give equal
+    bytes. Raises `ConfigError` for another suffix or speed, and `InputError` for no frames or
+    several sizes.
     """
     path = Path(path)
     writer = WRITERS.get(path.suffix.lower())

@@ -19,17 +19,11 @@ _MOST_SAMPLES = 32
 
 
 class CorrectedRenderer:
-    """See `neuralfield.rendering.Renderer`; the residual is a function of position, too.
+    """See `neuralfield.rendering.Renderer`; adds the residual of the model to renders of the
+    network.
 
-    Its mean over a pixel is that over the columns of the samples, times that over their rows.
-
-    Parameters
-    ----------
-    renderer : Renderer
-        Renders the network alone.
-    model : Model
-        With a residual.
-    device : Device
+    The mean of the residual over a pixel is that over the columns of the samples, times that over
+    their rows.
     """
 
     def __init__(self, renderer: "Renderer", model: Model, device: Device) -> None:
@@ -66,21 +60,11 @@ class CorrectedRenderer:
 
 
 def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
-    """Return the elements that means of points depend on, and their weights.
+    """Return the elements that means of points depend on, and their weights, both of shape (n,
+    taps).
 
-    Weights of each point add up to 1, at the ends too; beyond an end is as at the end.
-
-    Parameters
-    ----------
-    positions : ndarray of float, shape (n, points)
-        Of the points of each mean; an element's own position is its index.
-    length : int
-        Number of elements.
-
-    Returns
-    -------
-    indices : ndarray of int, shape (n, taps)
-    weights : ndarray of float, shape (n, taps)
+    `positions` of the points of each mean, shape (n, points), are in elements, of which there are
+    `length`. Weights of each mean add up to 1, at the ends too; beyond an end is as at the end.
     """
     positions = positions.clip(-0.5, length - 0.5)
     whole = np.floor(positions).astype(np.int64)

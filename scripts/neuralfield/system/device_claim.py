@@ -31,13 +31,11 @@ def claim_gpu(
     gpus: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
-    """Take a GPU for this process, and wait for one while all are taken.
+    """Take a GPU for this process, and wait for one while all are taken; a process claims once.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it. A process
-    claims once; another call changes nothing. At most `share` processes use one GPU at the same
-    time; they have locks in `folder`. `gpus` are those to choose from, by default those of
-    `visible_gpus`. `say` is called with a line for the user. Returns the name of the GPU; None
-    where NVML does not answer, and no GPU is claimed. Raises `ResourceError` where
+    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. At most `share` processes use
+    one GPU at the same time; they have locks in `folder`. `gpus` are those to choose from. Returns
+    the name of the GPU; None where NVML does not answer. Raises `ResourceError` where
     ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
     """
     if _held:
@@ -74,11 +72,9 @@ def join_gpu(
 ) -> str | None:
     """Choose a GPU that has room for a short job, whoever else uses it, and return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` and must be called before CUDA starts, which reads it. `need_mb`
-    is the memory that the job is expected to need; `free_mb` returns the free memory of each GPU by
-    its name, or None, by default that of `free_memory_mb`. Of the GPUs that have room, jobs take
-    different ones; where none has, it is the one with the most. None is returned where NVML does
-    not answer.
+    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. Of the GPUs with the memory
+    `need_mb` free, jobs take different ones; where none has, it is the one with the most. None is
+    returned where NVML does not answer.
     """
     free = (free_mb or free_memory_mb)()
     if not free:

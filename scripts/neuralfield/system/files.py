@@ -44,12 +44,11 @@ _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.E
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """Give a temporary name beside `path` to write to, and rename it at the end of the block.
+    """Give a temporary name beside `path` to write to, which is renamed at the end of the block.
 
-    When the block ends without an error, the file is synced and takes its final name in one step: a
-    crash at any moment leaves the old file or the new one. When the block raises, the temporary
-    file is removed. Temporary files of killed processes are removed first, and a missing folder is
-    made. Raises `StorageError` where the file system fails; the old file is intact.
+    It is synced before, so that a crash at any moment leaves the old file or the new one, and
+    removed where the block raises. Temporary files of killed processes are removed first, and a
+    missing folder is made. Raises `StorageError` where the file system fails.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")

@@ -64,13 +64,11 @@ class _BoundedFile(io.BufferedReader):
 
 
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
-    """Read the names in the first line of a CSV, without spaces around them.
+    """Read the names in the first line of a CSV, without spaces around them; raises `InputError`.
 
     The time and memory that pandas needs beyond the size of a file depend on the first two lines,
-    so both are checked here, before pandas reads the file. `where`, `expected` and `remedy` are for
-    messages: the file's name, the right content, and what to do about a wrong one. Raises
-    `InputError` where the file is no text or has no names, or one of its first two lines is longer
-    than 1 MiB or has more than `MOST_COLUMNS` values.
+    so both are checked here: of at most 1 MiB and `MOST_COLUMNS` values. `where`, `expected` and
+    `remedy` are for messages: the file's name, the right content, and what to do about a wrong one.
     """
     file.seek(0)
     start = file.read(2 * _LONGEST_LINE)

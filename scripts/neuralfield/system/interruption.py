@@ -77,10 +77,9 @@ def leaving_time_s(
 ) -> float:
     """Return the time to leave at: a margin before the job's or the cluster's limit.
 
-    All times are those of `time.monotonic`; the result is infinity where there is no limit. Of the
-    margin at most half of the time up to a limit is taken. `environment` is ``os.environ``: in a
-    SLURM job, SLURM is asked for the job's end. The job began at `started_s`, and may take
-    `limit_s`.
+    All times are those of `time.monotonic`; the result is infinity where there is no limit. In a
+    SLURM job, as `environment` tells, SLURM is asked for the job's end. The job began at
+    `started_s`, and may take `limit_s`.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]

@@ -27,10 +27,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class KeptResults:
-    """The kept results of one training, or of one segment of it, which ends at `until_step`.
-
-    All segments of a training share the folder; `fingerprint` is that of its settings and data.
-    `say` is called with a line for the user.
+    """The kept results of one training, or of one segment of it, which ends at `until_step`: all
+    segments share the folder, and the `fingerprint` of settings and data.
     """
 
     def __init__(

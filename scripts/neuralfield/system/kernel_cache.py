@@ -48,9 +48,8 @@ class KernelStore:
         return None
 
     def save(self, name: str, content: bytes, source: str = "") -> None:
-        """Write an entry to the first folder that takes it, if any.
-
-        The source text is written, too, where ``CUPY_CACHE_SAVE_CUDA_SOURCE`` is set.
+        """Write an entry to the first folder that takes it, and its source where CuPy is to keep
+        that.
         """
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):

@@ -47,10 +47,7 @@ def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
 def require_same_training(
     path: str | os.PathLike, found: Mapping[str, Any], expected: Mapping[str, Any], whose: str
 ) -> None:
-    """Refuse a network whose ``provenance`` is not the expected one; raises `CheckpointError`.
-
-    `whose` describes the expected network in the message.
-    """
+    """Refuse a network whose ``provenance`` is not that of the network which `whose` describes."""
     differences = list(_differences(found, expected))
     if differences:
         listed = ", ".join(differences[:_MOST_DIFFERENCES])
@@ -81,10 +78,9 @@ def require_recorded(
 ) -> None:
     """Refuse a file that does not match the checksum in a record; raises `InputError`.
 
-    The record, read from `where`, has checksums of files by their names, under ``sha256``; that of
-    an earlier version has none, and is accepted. The error names the file `wrong` where that is
-    known; else the file itself, or the record if the other record beside it has the file's
-    checksum.
+    The record is read from `where`; that of an earlier version has no checksums, and is accepted.
+    The error names the file `wrong` where that is known; else the file itself, or the record if the
+    other record beside it has the file's checksum.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):

@@ -34,10 +34,9 @@ def fit(
 ) -> None:
     """Train up to a step, resuming from the state of an interrupted attempt; see `Training`.
 
-    Raises `Interrupted` where SIGTERM, SIGINT or SIGUSR1 came, or the time limit is near, and the
-    state is saved; `DivergenceError` where the loss or a weight stopped being finite for the second
-    time, and the last good state and snapshots are kept; `ResourceError` for more threads than
-    cores, or too little memory.
+    Raises `Interrupted` where a signal came or the time limit is near, and the state is saved;
+    `DivergenceError` the second time that the loss or a weight stops being finite; `ResourceError`
+    for more threads than cores, or too little memory.
     """
     fit_batch([Training(task, execution, publish, until_step, earlier_segment, outputs=outputs)])
 
@@ -47,14 +46,12 @@ def fit_batch(
 ) -> None:
     """Train several tasks step by step together; each ends with the bytes it would have alone.
 
-    Each has a state folder of its own, from which it can resume alone or in another batch. They
-    share device, engine, number of threads, checkpoint interval and time limit. On a CPU at most
-    `side_by_side` take steps at the same time, each with its own threads. `stop` notes the signals
-    of a process that has more to do than this; by default they are noted during this call.
+    Each has a state folder of its own, from which it can resume alone or in another batch. On a CPU
+    at most `side_by_side` take steps at the same time, each with its own threads. `stop` notes the
+    signals of a process that has more to do than this.
 
     Raises the errors of `fit`. Where one has diverged for the second time, the others are trained
-    to their ends, and their states are saved; only those are published that had ended before, and
-    were kept.
+    to their ends, and their states are saved.
     """
     execution = trainings[0].execution
     require_cores(execution.threads * side_by_side)

@@ -35,10 +35,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 
 
 class StateFolder:
-    """States and snapshots of one training in a folder.
-
-    `fingerprint` is that of settings and data, 16 hexadecimal digits; `say` is called with lines
-    for the user. Raises `StorageError` where the folder cannot be made.
+    """States and snapshots of one training in a folder, by the `fingerprint` of settings and data;
+    `say` is called with lines for the user.
     """
 
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:

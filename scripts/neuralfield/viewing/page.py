@@ -57,11 +57,9 @@ def viewer_page(
     """Write one HTML file that needs nothing beside it and no internet.
 
     The network is compared with `training_image`; the render `preview` is shown until the network
-    is, or instead of it. Whatever is in the names `image` and `field` is escaped. `snapshots` are
-    steps and paths, from the first step to the last: the page has the finished network, and as many
-    of these before it as there is room for. They are labelled by `history`, and the finished
-    network by `final_db`, if it is given. Raises `CheckpointError` where a snapshot is damaged, or
-    of another training.
+    is, or instead of it. `snapshots` are steps and paths: the page has as many of these before the
+    finished network as there is room for, labelled by `history`, and the finished one by
+    `final_db`. Raises `CheckpointError` where a snapshot is damaged, or of another training.
     """
     preview_bytes, image_bytes = as_webp(preview, PREVIEW_PX), _embedded(training_image)
     budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)

@@ -41,13 +41,12 @@ _CONTENTS = {1: "labels", 3: "images"}
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not, as its content shows: labels, with 1
-    dimension, or images, with 3. Memory follows what the file holds, and never what it claims.
+    """Read an IDX file of bytes, packed by gzip or not: labels, with 1 dimension, or images, with
+    3. Memory follows what the file holds, and never what it claims.
 
-    `sha256` is the checksum that the file itself has to have, in hexadecimal. Raises `InputError`
-    where the file cannot be read; it is larger than 1 GiB, or what it holds is; it is empty,
-    damaged, of another format or type, longer or shorter than it claims; images have a side above
-    4096; or its checksum is another one. Raises `ResourceError` where there is too little memory.
+    `sha256` is the checksum that the file itself has to have. Raises `InputError` where the file or
+    its content is larger than 1 GiB, an image has a side above 4096, or anything is wrong with it,
+    and `ResourceError` where there is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)
@@ -64,10 +63,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
 
 
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
-    """Read the shape that the header of an IDX file claims, if the file's length allows it.
-
-    Raises `InputError` as `read_idx`, but for what is wrong with the values.
-    """
+    """Read the shape that the header of an IDX file claims, if the file's length allows it."""
     with _opened(path, dimensions, None) as (_, _, shape):
         return shape
 

@@ -21,13 +21,11 @@ _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "ReLU": "relu", "Sigmoid": "sigm
 def import_model_json(
     path: Path, width: int, height: int
 ) -> tuple[CoordinateNetwork, FieldSettings, ImageShape, dict[str, Any]]:
-    """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases, and make
-    ready what a `Model` is made and saved of: network, settings, shape and record.
+    """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases: network,
+    settings, shape and record, of which a `Model` is made. Raises `InputError`.
 
     The file's network gives ink (1 is black); here 0 is black, so the last layer's weights change
-    sign: 1 - sigmoid(z) = sigmoid(-z). The file does not contain the size of the training image.
-    Raises `InputError` where it is missing, too large, not of this format, or its layers do not fit
-    together.
+    sign: 1 - sigmoid(z) = sigmoid(-z).
     """
     layers = _read_layers(path)
     linear = [layer for layer in layers if layer.get("layer_type") == "Linear"]

@@ -73,10 +73,7 @@ def models_of(path: Path) -> str:
 
 
 def save_mosaic(path: Path, tiling: Tiling) -> None:
-    """Write down which models make an image together, as JSON; see `models_of`.
-
-    Checksums of the models are in it: it changes if any of them does.
-    """
+    """Write down which models make an image together, see `models_of`, and their checksums."""
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
     places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}

@@ -81,8 +81,7 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
     """Read some columns of a CSV, whose first line has their names: float64 of shape (n, names),
     all finite and at most 1e30 in size. Memory follows the numbers, and never what the file claims.
 
-    Raises `InputError` where the file cannot be read, is larger than 1 GiB or has no rows; a column
-    is missing or there twice; a cell is empty, or not such a number.
+    Raises `InputError` where the file is larger than 1 GiB, or anything is wrong with it.
     """
     where = os.fspath(path)
     with open_input(path, _EXPECTED) as file:

@@ -62,10 +62,7 @@ class KernelCache(numba.core.caching.Cache):
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the version for arguments of some types; None where it has to be compiled.
-
-        Another process that compiles it is waited for.
-        """
+        """Load the version for some types, once no other process compiles it; None: compile it."""
         rtsys.initialize(target_context)
         name = self.entry_name(sig, target_context.codegen())
         found = self._load(name, target_context)

@@ -54,10 +54,7 @@ def forward_last(table, rows, memory, factors):
 
 @kernel_part
 def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness):
-    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS.
-
-    For `narrowness` see `layers.forward`.
-    """
+    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS."""
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]
