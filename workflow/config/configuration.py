@@ -29,7 +29,6 @@ from config.wording import (
     Problems,
     WhereIs,
     as_written,
-    did_you_mean,
     errors_in,
     in_words,
     name_place,
@@ -37,7 +36,7 @@ from config.wording import (
 )
 from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.durations import seconds_of
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import AUTO
 from neuralfield.tasks.training_settings import BUDGETS
 

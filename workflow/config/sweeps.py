@@ -14,14 +14,13 @@ from config.wording import (
     Place,
     Problems,
     WhereIs,
-    did_you_mean,
     errors_in,
     in_words,
     name_place,
     without_repetition,
 )
 from neuralfield.fields import suggested_learning_rate
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import AUTO
 
 SEPARATOR = "+"

@@ -1,6 +1,5 @@
 """Messages on wrong settings, in words that a user can act on."""
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from config.schema import read_schema, resolved
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import any_of, number_in_words
 
 Place = tuple[str | int, ...]
@@ -131,13 +130,6 @@ def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
     for step in reversed(others):
         text = f"{{{step}: {text}}}"
     return f"'{first}={text}'" if on_command_line else f"{first}: {text}"
-
-
-def did_you_mean(word: Any, known: Any) -> str:
-    """Return a remedy with the known name closest to a misspelt one; empty if none is close."""
-    names = [name for name in known if isinstance(name, str)]
-    close = difflib.get_close_matches(str(word), names, n=1)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 def expectation(rule: Mapping[str, Any]) -> str:

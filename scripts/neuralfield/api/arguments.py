@@ -44,6 +44,13 @@ def require_bit_depth(value: Any) -> None:
         raise InvalidSettingError("bit_depth", repr(value), "8 or 16")
 
 
+def plain(value: Any) -> Any:
+    """Return a setting without types of NumPy, which files cannot hold; a list as a tuple."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
+
+
 def as_array(where: str, values: Any) -> np.ndarray:
     """Return values as an array; rows of several lengths are refused."""
     try:

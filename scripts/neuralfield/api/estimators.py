@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.arguments import as_array, require_mapping, require_path
+from neuralfield.api.arguments import as_array, plain, require_mapping, require_path
 from neuralfield.api.errors import (
     InvalidInputError,
     InvalidSettingError,
@@ -268,10 +268,4 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
 def plain_settings(given: Mapping[str, Any], further: Any = None) -> dict[str, Any]:
     """Return settings without types of NumPy, which files cannot hold; lists as tuples."""
     require_mapping("settings", further or {})
-    return {name: _plain(value) for name, value in {**given, **(further or {})}.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+    return {name: plain(value) for name, value in {**given, **(further or {})}.items()}

@@ -1,15 +1,13 @@
 """Fitting a network to an image, with arguments in place of a config file."""
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from neuralfield.api.arguments import (
+    plain,
     require_execution_setting,
     require_function,
     require_mapping,
@@ -25,6 +23,7 @@ from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, Conditions, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import NETWORKS, suggested_learning_rate
+from neuralfield.system.errors import did_you_mean
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.image_fit import image_task, settings_for
@@ -161,7 +160,7 @@ def _chosen(
     """Sort all settings, and fill in those that config files have by default."""
     given = _network(field, preset)
     own_training = given.pop("training", {})
-    chosen = _Chosen({**given}, {**own_training, "random_seed": _plain(seed)})
+    chosen = _Chosen({**given}, {**own_training, "random_seed": plain(seed)})
     _sort(settings, chosen)
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
     chosen.training = usual | chosen.training
@@ -181,8 +180,8 @@ def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[s
     if steps is not None:
         found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
         raise InvalidSettingError("seconds", found, expected, "remove one")
-    require_positive("seconds", _plain(seconds), most=LARGEST_NUMBER)
-    return {"budget": _plain(seconds)}
+    require_positive("seconds", plain(seconds), most=LARGEST_NUMBER)
+    return {"budget": plain(seconds)}
 
 
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
@@ -202,14 +201,14 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
         return network
     given.setdefault("type", _USUAL_FIELD)
     if given["type"] not in NETWORKS:
-        guess = _guess(given["type"], NETWORKS)
+        guess = did_you_mean(given["type"], NETWORKS)
         expected = f"one of {', '.join(NETWORKS)}"
         raise InvalidSettingError("field", repr(given["type"]), expected, guess)
     if preset is not None:
         if preset not in NETWORKS[given["type"]].presets:
             known = [*PRESETS, *NETWORKS[given["type"]].presets]
             expected = f"one of {', '.join(known)}"
-            raise InvalidSettingError("preset", repr(preset), expected, _guess(preset, known))
+            raise InvalidSettingError("preset", repr(preset), expected, did_you_mean(preset, known))
         given["preset"] = preset
     return given
 
@@ -225,23 +224,13 @@ def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
         part = next((part for part, known in names.items() if name in known), None)
         if part is None:
             known = sorted(set().union(*names.values()))
-            remedy = "use seed" if name == "random_seed" else _guess(name, known)
+            remedy = "use seed" if name == "random_seed" else did_you_mean(name, known)
             found = f"no setting of {chosen.network['type']} or of its training has this name"
             raise UnknownSettingError(name, found, f"one of {', '.join(known)}", remedy)
-        value = _plain(value)
+        value = plain(value)
         if part == "execution":
             require_execution_setting(name, value)
         getattr(chosen, part)[name] = value
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, which files can hold."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _guess(name: Any, known: Any) -> str:
-    close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def _config_defaults(cls: type) -> dict[str, Any]:

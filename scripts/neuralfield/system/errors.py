@@ -18,6 +18,9 @@ code   meaning
 The code of a process that is killed outright (SIGKILL, a power cut) is the operating system's.
 """
 
+import difflib
+from typing import Any
+
 _LONGEST_QUOTE = 600
 """Characters of a part of a message; a longer part loses its middle."""
 
@@ -73,6 +76,13 @@ class DivergenceError(NeuralfieldError):
 
 class StorageError(NeuralfieldError):
     """A file cannot be written: the disk is full, a permission is missing, the network is down."""
+
+
+def did_you_mean(word: object, known: Any) -> str:
+    """Return a remedy with the known name closest to a misspelt one; empty if none is close."""
+    names = [name for name in known if isinstance(name, str)]
+    close = difflib.get_close_matches(str(word), names, n=1)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def _on_one_line(part: object) -> str:

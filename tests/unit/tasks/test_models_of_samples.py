@@ -14,7 +14,7 @@ KINDS = {
     "table": (test_table_task, TableModel, "inputs", "widths"),
     "classifier": (small_classifiers, ClassifierModel, "classes", "hidden"),
 }
-"""What makes and trains a task, its model, a fact about that, and the widths of its network."""
+"""The module that makes and trains a task, its model, a fact, and the setting of its widths."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Training samples: rows of a CSV, read column by column by their names."""
 
-import difflib
 import hashlib
 import json
 import os
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.errors import ConfigError, InputError, did_you_mean
 from neuralfield.system.input_files import column_names, open_input, read_csv_in_parts, wrong_cell
 from neuralfield.system.random_streams import STREAM_HELD_OUT, permuted
 
@@ -128,8 +127,7 @@ def _place(where: str, name: str, present: list[str]) -> int:
         found = f"has {times} columns of the name {name}"
         raise InputError(where, found, "a name for each column of its own", "rename the others")
     if not times:
-        close = difflib.get_close_matches(name, present, n=1)
-        remedy = f"did you mean {close[0]}?" if close else "separate them by commas"
+        remedy = did_you_mean(name, present) or "separate them by commas"
         found = f"has no column {name}; its columns are: {listed}"
         raise InputError(where, found, "the columns that the settings name", remedy)
     return present.index(name)
