@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import torch
 
 _BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
-_SHOWN_PX = 512
-"""The longer side of what notebooks show."""
 
 
 class ImageField:
@@ -71,11 +69,8 @@ class ImageField:
         image: np.ndarray | None = None,
         checkpoints: Path | None = None,
     ) -> None:
-        self.model = model
-        self.device = device
-        self.history = history or {}
-        self.image = image
-        self.checkpoints = checkpoints
+        self.model, self.device, self.history = model, device, history or {}
+        self.image, self.checkpoints = image, checkpoints
         self._networks: dict[tuple[str, str], Any] = {}
 
     @property
@@ -330,7 +325,8 @@ class ImageField:
 
         with built_in_kinds():
             file = require_path("path", path)
-            write_atomically(file, html_page(self, file.stem).encode())
+            shown = self.model, self.render, self.image, file.stem, self.history
+            write_atomically(file, html_page(*shown, self.checkpoints).encode())
 
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.
@@ -383,11 +379,11 @@ class ImageField:
         """Return the viewer, which notebooks show; None for a large network."""
         from neuralfield.api.to_html import notebook_html
 
-        return notebook_html(self)
+        return notebook_html(self.model, self.render, self.image, self.history)
 
     def _repr_png_(self) -> bytes | None:
         """Return a PNG of at most 512 pixels, which notebooks show."""
-        return self.render(min(_SHOWN_PX, max(self.width, self.height)))._repr_png_()
+        return self.render(min(512, max(self.width, self.height)))._repr_png_()
 
     def __repr__(self) -> str:
         step = self.model.metadata.get("step")

@@ -1,48 +1,56 @@
 """The viewer of a field: one page that evaluates its network."""
 
 import html
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from neuralfield.fields import describe_field
 from neuralfield.rendering.levels import to_levels
 from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.training.history import History
 from neuralfield.viewing.page import PREVIEW_PX, viewer_page
-
-if TYPE_CHECKING:
-    from neuralfield.api.image_field import ImageField
 
 MOST_SHOWN_PARAMETERS = 500_000
 """A notebook shows a render of a larger network: its file would grow by megabytes."""
 
 
-def html_page(field: "ImageField", title: str) -> str:
-    """Return the page, with the snapshots of the training if there are any."""
-    return _page(field, title, list_snapshots(field.checkpoints) if field.checkpoints else ())
+def html_page(
+    model: Model,
+    render: Callable[[int], np.ndarray],
+    truth: np.ndarray | None,
+    title: str,
+    history: History,
+    checkpoints: Path | None = None,
+) -> str:
+    """Return the page, with the snapshots of the training if there are any.
 
-
-def notebook_html(field: "ImageField") -> str | None:
-    """Return the page inside a frame, without snapshots; None for a network that is large."""
-    if field.parameter_count > MOST_SHOWN_PARAMETERS:
-        return None
-    height = min(720, 190 + round(640 * field.height / max(field.width, field.height)))
-    page = html.escape(_page(field, "image", ()))
-    return f'<iframe srcdoc="{page}" width="100%" height="{height}" style="border: 0"></iframe>'
-
-
-def _page(field: "ImageField", title: str, snapshots: Any) -> str:
-    truth = field.image
-    shown = field.render() if truth is None else truth
+    `render` gets the longer side in pixels; `truth` is the training image, if it is known.
+    """
+    longer = max(model.width, model.height)
     return viewer_page(
-        field.model,
-        _as_image(shown),
-        _as_image(field.render(min(PREVIEW_PX, 4 * max(field.width, field.height)))),
+        model,
+        _as_image(render(longer) if truth is None else truth),
+        _as_image(render(min(PREVIEW_PX, 4 * longer))),
         image=title,
-        field=field.settings["type"],
-        snapshots=snapshots,
-        history=field.history,
+        field=describe_field(model.settings)["type"],
+        snapshots=list_snapshots(checkpoints) if checkpoints else (),
+        history=history,
     )
+
+
+def notebook_html(
+    model: Model, render: Callable[[int], np.ndarray], truth: np.ndarray | None, history: History
+) -> str | None:
+    """Return the page inside a frame, without snapshots; None for a network that is large."""
+    if model.parameter_count > MOST_SHOWN_PARAMETERS:
+        return None
+    height = min(720, 190 + round(640 * model.height / max(model.width, model.height)))
+    page = html.escape(html_page(model, render, truth, "image", history))
+    return f'<iframe srcdoc="{page}" width="100%" height="{height}" style="border: 0"></iframe>'
 
 
 def _as_image(values: np.ndarray) -> Image.Image:
