@@ -93,24 +93,19 @@ rule plot_classifier:
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",
     output:
-        confusion=report(
-            "results/classifiers/{classifier}/confusion.png",
-            caption="../report/classifier_plot.rst",
-            category="Classifiers",
-            labels={"classifier": "{classifier}", "what": "confusion"},
-        ),
-        wrong=report(
-            "results/classifiers/{classifier}/wrong.png",
-            caption="../report/classifier_plot.rst",
-            category="Classifiers",
-            labels={"classifier": "{classifier}", "what": "wrong answers"},
-        ),
-        curve=report(
-            "results/classifiers/{classifier}/curve.png",
-            caption="../report/classifier_plot.rst",
-            category="Classifiers",
-            labels={"classifier": "{classifier}", "what": "learning curve"},
-        ),
+        **{
+            plot: report(
+                f"results/classifiers/{{classifier}}/{plot}.png",
+                caption="../report/classifier_plot.rst",
+                category="Classifiers",
+                labels={"classifier": "{classifier}", "what": what},
+            )
+            for plot, what in (
+                ("confusion", "confusion"),
+                ("wrong", "wrong answers"),
+                ("curve", "learning curve"),
+            )
+        },
     log:
         "logs/classifiers/{classifier}/plot_classifier.log",
     benchmark:
