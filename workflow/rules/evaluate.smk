@@ -6,7 +6,7 @@ rule evaluate:
         model="results/{image}/{field}/model.safetensors",
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
-        source=lambda wildcards: PLAN.image_of(wildcards)["path"],
+        source=lambda wildcards: config["images"][wildcards.image]["path"],
         weights=imported_weights,
         record=learning("training.json"),
     output:
@@ -36,7 +36,7 @@ rule evaluate:
             wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
         ),
     params:
-        threshold=lambda wildcards: PLAN.image_of(wildcards)["threshold"],
+        threshold=lambda wildcards: config["images"][wildcards.image]["threshold"],
         max_megapixels=config["evaluate"]["max_megapixels"],
         max_source_megapixels=config["max_megapixels"],
         field=PLAN.field_settings,

@@ -3,7 +3,7 @@
 
 rule resize:
     input:
-        image=lambda wildcards: PLAN.image_of(wildcards)["path"],
+        image=lambda wildcards: config["images"][wildcards.image]["path"],
     output:
         resized=report(
             "results/{image}/resized.png",
@@ -26,7 +26,7 @@ rule resize:
         runtime=10,
     params:
         settings=lambda wildcards: {
-            key: PLAN.image_of(wildcards).get(key)
+            key: config["images"][wildcards.image].get(key)
             for key in ("size", "mode", "threshold", "filter")
         },
         max_megapixels=config["max_megapixels"],
