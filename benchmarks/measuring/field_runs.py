@@ -149,14 +149,8 @@ def fit_and_render(
     engine: str = "tape",
     threads: int = 1,
 ) -> RenderedFit:
-    """Train a field on the small image of a pair, and measure the fit and the enlarged render.
-
-    Parameters
-    ----------
-    field : dict
-        Its type and settings.
-    training : dict
-        Settings of the section `training`.
+    """Train a field on the small image of a pair, and measure the fit and the enlarged render; for
+    the other parameters see `fit`.
     """
     task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:

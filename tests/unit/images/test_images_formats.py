@@ -42,6 +42,10 @@ def tiff(pixels: np.ndarray) -> Callable[[Path], object]:
     return lambda path: tifffile.imwrite(path, pixels, photometric=photometric)
 
 
+def deep_png(levels: np.ndarray, colour_type: int) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(png_bytes(levels, colour_type))
+
+
 def transparent_colour(path: Path) -> None:
     key = RGB[3, 3].astype(">u2").tobytes()
     path.write_bytes(png_bytes(RGB, 2, extra=chunk(b"tRNS", key)))
@@ -66,21 +70,11 @@ ROWS: dict[str, Row] = {
     "PNG, 1 bit": (saves(BITS), "bilevel", 1, ""),
     "PNG, grey of 2 or 4 bits": (few_bits, "grey", 8, ""),
     "PNG, grey of 8 bits": (saves(GREY), "grey", 8, ""),
-    "PNG, grey of 16 bits": (
-        lambda path: path.write_bytes(png_bytes(DEEP[..., :1], 0)),
-        "grey",
-        16,
-        "",
-    ),
+    "PNG, grey of 16 bits": (deep_png(DEEP[..., :1], 0), "grey", 16, ""),
     "PNG, RGB of 8 bits": (saves(RGB), "rgb", 8, ""),
-    "PNG, RGB of 16 bits": (
-        lambda path: path.write_bytes(png_bytes(DEEP[..., :3], 2)),
-        "rgb",
-        16,
-        "",
-    ),
+    "PNG, RGB of 16 bits": (deep_png(DEEP[..., :3], 2), "rgb", 16, ""),
     "PNG, alpha of 8 bits": (saves(RGBA), "rgba", 8, ""),
-    "PNG, alpha of 16 bits": (lambda path: path.write_bytes(png_bytes(DEEP, 6)), "rgba", 16, ""),
+    "PNG, alpha of 16 bits": (deep_png(DEEP, 6), "rgba", 16, ""),
     "PNG, palette": (saves(RGB, "P"), "rgb", 8, ""),
     "PNG, palette with transparency": (
         lambda path: Image.fromarray(RGB).quantize(16).save(path, transparency=3),
