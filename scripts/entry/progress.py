@@ -68,8 +68,7 @@ def progress_path(log: str | os.PathLike) -> Path:
 class ProgressFile:
     """Writes the progress of a training, at most twice a second and at its end.
 
-    The file is renamed to its place, so that no reader finds half of it, but not synced: it is of
-    no use after a crash. Where it cannot be written, the training goes on without it.
+    The file is renamed to its place, but not synced: it is of no use after a crash.
     """
 
     def __init__(self, path: Path | None, steps: int, until_step: int) -> None:

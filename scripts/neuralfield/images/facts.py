@@ -65,10 +65,7 @@ class TileDigests:
 
 
 def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, dict[str, Any]]:
-    """Return what would be noted of a tile as an image of its own.
-
-    `facts` are those of the whole image. Without a digest of the tile in them, any values fit it.
-    """
+    """Return what would be noted of a tile as an image of its own, from the facts of the whole."""
     described = facts["resized"] | {"width": tile.width, "height": tile.height}
     digest = facts.get("tiles", {}).get(tile.name)
     return {"source": described, "resized": described | ({"digest": digest} if digest else {})}
@@ -130,9 +127,8 @@ def require_image(
 ) -> None:
     """Refuse values of another image than that of the facts; raises `InputError`.
 
-    `where` is the file that the values come from, and `digest` their `image_digest`, None where it
-    is not known. Without a digest in the facts any values are accepted. The error names
-    `facts_path` if another file beside it has the same digest as the values.
+    `where` is the file that the values come from; a `digest` or facts without one are accepted. The
+    error names `facts_path` if another file beside it has the same digest as the values.
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:

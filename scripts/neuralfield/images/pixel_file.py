@@ -14,11 +14,10 @@ from neuralfield.system.provenance import remedy_for
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[ImageData]
 ) -> int:
-    """Write an image that comes in bands from top to bottom, all of one mode and depth.
+    """Write an image that comes in bands from top to bottom, all of one mode and depth, as an array
+    of shape (height, width, channels) in NumPy's format.
 
-    The file is an array of uint8 or uint16 of shape (height, width, channels) in NumPy's format; it
-    is replaced in one step, once it is complete. Returns the bits of each channel: 1, 8 or 16.
-    Raises ValueError where there are fewer rows than `height`.
+    Returns the bits of each channel: 1, 8 or 16. Raises ValueError where there are too few rows.
     """
     rows_left, bit_depth = height, 0
     with replacing(path) as temporary, temporary.open("wb") as file:

@@ -31,8 +31,7 @@ _MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
     """Write every pixel of an image as a row of a CSV, row by row from the top left.
 
-    Values are written as the shortest decimals that read back to the same float32 of level /
-    `max_value`, so that no level is lost. The file is replaced in one step, once it is complete.
+    Values are the shortest decimals that read back to the same float32 of level / `max_value`.
     """
     mode = "grey" if image.channels == 1 else image.mode
     texts_of_levels = _level_texts(image.max_value)
@@ -166,10 +165,7 @@ def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]
 def _order_of_pixels(
     where: str, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray | None, int, int]:
-    """Return the order that sorts rows into pixels (None: sorted), and width and height in px.
-
-    The memory depends on the number of rows, not on the size that x and y claim.
-    """
+    """Return the order that sorts rows into pixels (None: sorted), and width and height in px."""
     for name, column in (("x", x), ("y", y)):
         wrong = (column < 0) | (column >= MAX_SIDE_PX)
         if wrong.any():

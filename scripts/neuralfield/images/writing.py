@@ -27,16 +27,11 @@ class PngBandWriter:
     """Write a PNG in bands of rows, so that a huge image is never whole in memory.
 
     It has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one of 1 bit; a
-    ValueError is raised for others. The file appears under its name only when every row has been
-    written; a failure leaves no file. Its bytes do not depend on the bands.
+    ValueError is raised for others. Its bytes do not depend on the bands, and the file appears only
+    when every row has been written.
 
     Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of 1
-    bit are stored as they are. A chunk says that the values are sRGB, which viewers that ignore it
-    assume anyway. Format: https://www.w3.org/TR/png-3/.
-
-    >>> with PngBandWriter("large.png", 16384, 16384, 3, 8) as png:
-    ...     for band in bands:
-    ...         png.write_rows(band)
+    bit are stored as they are. Format: https://www.w3.org/TR/png-3/.
     """
 
     def __init__(
@@ -63,10 +58,7 @@ class PngBandWriter:
 
     def write_rows(self, rows: np.ndarray) -> None:
         """Write the next rows, shape (any, width, channels): uint16 for 16 bits, otherwise uint8; 0
-        and 1 for 1 bit.
-
-        Raises ValueError where shape or dtype is not that of this PNG, or there are more rows than
-        its height.
+        and 1 for 1 bit. Raises ValueError for other rows, or too many.
         """
         dtype = np.dtype(np.uint16 if self._bit_depth == 16 else np.uint8)
         if rows.shape[1:] != self._row_shape or rows.dtype != dtype:
@@ -125,10 +117,7 @@ class PngBandWriter:
 
 
 def write_image(path: str | os.PathLike, image: ImageData) -> None:
-    """Write an image as PNG without loss; an existing file is replaced in one step.
-
-    Bilevel becomes 1 bit a pixel; the other modes keep their 8 or 16 bits a channel.
-    """
+    """Write an image as PNG without loss, bilevel with 1 bit a pixel, by `PngBandWriter`."""
     shape = (image.width, image.height, image.channels)
     with PngBandWriter(path, *shape, image.bit_depth) as png:
         png.write_rows(image.pixels)

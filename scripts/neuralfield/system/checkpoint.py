@@ -93,10 +93,8 @@ AnySaved = TypeVar("AnySaved", bound=Saved)
 def load_snapshot(
     path: Path, step: int, of: AnySaved, load: Callable[[Path], AnySaved]
 ) -> AnySaved:
-    """Read the snapshot of a training after a given step.
-
-    `of` is any network of the same training, whose weights are not used; `load` reads a network of
-    its kind. Raises `CheckpointError`, also for a snapshot of another step or training.
+    """Read the snapshot of a training after a given step by `load`; raises `CheckpointError`, also
+    where it is not of the same training as the network `of`.
     """
     snapshot = load(path)
     found_step = snapshot.metadata.get("step")

@@ -28,10 +28,7 @@ class Sensor(Protocol):
 
 
 class GpuSensor:
-    """The temperature sensor of an NVIDIA GPU: of several the one that CuPy works on.
-
-    Raises `SensorError` without the package nvidia-ml-py, a driver, permission or a sensor.
-    """
+    """The sensor of the NVIDIA GPU that CuPy works on; raises `SensorError` where there is none."""
 
     def __init__(self, device: Device) -> None:
         try:
@@ -59,11 +56,7 @@ class GpuSensor:
 
 
 class HeatGuard:
-    """Decides when a training pauses, and waits until it may go on.
-
-    It pauses above `max_celsius`, and goes on `HYSTERESIS_CELSIUS` below; `say` is called with
-    lines for the user.
-    """
+    """Pauses a training above `max_celsius`, until it is `HYSTERESIS_CELSIUS` below."""
 
     def __init__(self, sensor: Sensor, max_celsius: float, say: Callable[[str], None]) -> None:
         self._sensor: Sensor | None = sensor

@@ -97,9 +97,8 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
     """Read a CSV with options of `pandas.read_csv`; with `names`, those in the file are ignored.
 
-    For the other parameters see `column_names`. Raises `InputError` as it does, or where lines have
-    different lengths, or two columns have one name (without `names`); ValueError or OverflowError
-    where a cell is not of its `dtype`.
+    Raises `InputError` as `column_names`, or where lines have different lengths, or columns one
+    name; ValueError or OverflowError where a cell is not of its `dtype`.
     """
     import pandas as pd
 
@@ -187,10 +186,8 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 def wrong_cell(
     where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
 ) -> InputError:
-    """Make the error that names the first wrong cell of a column.
-
-    `wrong` says for each of `cells` whether it is wrong, and at least one is; the first cell is in
-    line `first_line` of the file.
+    """Make the error that names the first wrong cell of a column, whose first cell is in the line
+    `first_line` of the file; at least one of the `cells` is `wrong`.
     """
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"

@@ -38,10 +38,8 @@ class KeptResults:
         self._list = folder / f"{fingerprint}_{until_step:08d}.json"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
-        """Publish the kept results again, if they are whole and training anew is not requested.
-
-        `outputs` has the files and folders that the training publishes, by name. Returns whether
-        they are published; raises `StorageError` where one cannot be written.
+        """Publish the kept results again, if they are whole and training anew is not requested;
+        return whether they are published.
         """
         if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
             return False
@@ -67,10 +65,9 @@ class KeptResults:
         return True
 
     def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
-        """Keep published results; where that fails, log it and go on.
-
-        Earlier results are removed only when all new ones are in place; those of other settings
-        only if `is_last`, where the training ends.
+        """Keep published results; where that fails, log it and go on. Earlier results are removed
+        only when all new ones are in place; those of other settings only if the training ends with
+        these.
         """
         try:
             digests = {}

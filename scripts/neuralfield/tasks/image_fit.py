@@ -59,10 +59,8 @@ def read_tile_task(
     field: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> ImageTask | UpscalingTask:
-    """Read a tile of an image as a task to train on.
-
-    `pixels` is the file of `neuralfield.images.write_pixel_file`, and `about` the facts about the
-    whole image.
+    """Read a tile of an image as a task, from a file of `write_pixel_file` and the facts `about`
+    the whole.
     """
     own = facts_of_tile(about, tile)
     mode, bit_depth = own["resized"]["mode"], own["resized"]["bit_depth"]

@@ -89,9 +89,8 @@ def steps_in_budget(
     """Take the steps of a training from the file at `path`, or find them and write it; the second
     result is whether they were found now.
 
-    Files of other settings, images or kinds of device are replaced. There are as many steps as
-    segments at the least. The file is for any image where all tiles of an image share it,
-    `of_tiles`.
+    Files of other settings, images or kinds of device are replaced; where all tiles of an image
+    share one, `of_tiles`, it is for any image. There are at least as many steps as segments.
     """
     least_steps = max(LEAST_STEPS, segments)
     training = task.training.described()

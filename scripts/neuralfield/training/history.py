@@ -13,10 +13,8 @@ History = dict[str, np.ndarray]
 
 
 def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = None) -> History:
-    """Read ``history.csv``: how a training went, one row for each stretch of it.
-
-    The columns ``step`` and `measure` (see `neuralfield.tasks.task.Measure`) are there. The last
-    row has to be of step `steps`, if that is given.
+    """Read ``history.csv``: a row for each stretch of a training, with ``step`` and the `measure`.
+    The last row has to be of step `steps`, if that is given.
     """
     expected = "a history written by neuralfield"
     remedy = remedy_for(path)

@@ -138,9 +138,8 @@ def train_all(
     """Take all trainings to their last step, except those that fail.
 
     Those with the fewest steps go first, until they meet those ahead: after an interruption the
-    saved states may be of different steps, and a training that diverges goes back alone. The
-    result of a training does not depend on the others. The device, the interval and the limits of
-    `execution` hold for all. Raises `Interrupted` after all states are saved.
+    saved states may be of different steps, and a training that diverges goes back alone. Raises
+    `Interrupted` after all states are saved.
     """
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together
@@ -190,14 +189,12 @@ def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatc
 
 
 def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> str:
-    """Go back to the last good snapshot and lower the learning rate, once.
+    """Go back to the last good snapshot and lower the learning rate, once; return a line for the
+    user.
 
-    The step to go back to depends on snapshots alone, which are taken after the same steps in
-    every attempt, and never on states, which are saved by the clock. So a training that diverged
-    ends with the same bytes, wherever it was killed and resumed.
-
-    The trainer is changed in place and its new state saved; the returned line informs the user.
-    Raises `DivergenceError` the second time, and `CheckpointError` for a damaged snapshot.
+    The step to go back to depends on snapshots alone, which are taken after the same steps in every
+    attempt, and never on states, which are saved by the clock. So a training that diverged ends
+    with the same bytes, wherever it was killed. Raises `DivergenceError` the second time.
     """
     path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
     if trainer.rollback:

@@ -82,11 +82,8 @@ class ConvolutionalClassifier(Settings):
         return [*((window * into, out) for into, out in convolutions), *linear]
 
     def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
-        """Make a network with fresh weights, in float64 on the CPU: images in, logits out.
-
-        It is called with arrays of shape (n, height, width, channels), and gives a Tensor of shape
-        (n, classes); see `neuralfield.nn.losses.softmax_cross_entropy`. For errors see
-        `flat_values`.
+        """Make a network with fresh weights, in float64 on the CPU: from images of shape (n,
+        height, width, channels) to logits, (n, classes). For errors see `flat_values`.
         """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]

@@ -88,11 +88,7 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
 def read_labelled(
     images: Path, labels: Path, checksums: Mapping[str, str] | None = None
 ) -> LabelledImages:
-    """Read images and their labels from IDX files; see `neuralfield.tasks.classifier.idx.read_idx`.
-
-    `checksums` are SHA-256 in hexadecimal, by files' names; other files are not checked. Raises
-    `InputError` as `read_idx`, or where there are not as many labels as images.
-    """
+    """Read images and as many labels from IDX files, with `checksums` by names; see `read_idx`."""
     known = checksums or {}
     shown = read_idx(images, 3, known.get(images.name))
     numbers = read_idx(labels, 1, known.get(labels.name)).astype(np.int64)

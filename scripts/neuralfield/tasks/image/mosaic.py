@@ -116,10 +116,8 @@ def load_trained(path: Path | str) -> Trained:
 
 
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
-    """Read the snapshot that was taken of a training, or of those of all tiles, after some step.
-
-    `of` is any network of the same training; its weights are not looked at. Raises
-    `CheckpointError` as `load_trained`, or where the snapshot is of another step or training.
+    """Read the snapshot that was taken of a training, or of those of all tiles, after some step;
+    `CheckpointError` is raised where it is not of the same training as `of`.
     """
     if isinstance(of, Model):
         return load_snapshot(path, step, of, Model.load)
