@@ -40,7 +40,6 @@ class TableSection(Titled):
 
     @property
     def learned(self) -> str:
-        """Return the name of the measure that the curve shows."""
         return "share right" if self.numbers["measure"] == "accuracy" else "error (rmse)"
 
 

@@ -103,7 +103,6 @@ class ShownNetwork:
 
     @property
     def gain_db(self) -> float | None:
-        """Return how much nearer to the source it is than the best plain enlargement."""
         return None if self.plain_db is None else self.score_db - self.plain_db
 
 

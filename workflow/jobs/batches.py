@@ -71,7 +71,6 @@ class Ledger:
     lines: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
 
     def __or__(self, batches: Mapping[str, Sequence[Entry]]) -> "Ledger":
-        """Return the ledger with some batches added."""
         return Ledger((*self.lines, *((name, tuple(runs)) for name, runs in batches.items())))
 
     @cached_property

@@ -243,7 +243,6 @@ class Plan:
         return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
 
     def timelapses(self, runs: Iterable[Run]) -> list[str]:
-        """Return the time-lapses of networks that are trained here."""
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
@@ -255,7 +254,6 @@ class Plan:
         return for_runs("results/{image}/{field}/view.html", shown)
 
     def pyramids(self, runs: Iterable[Run]) -> list[str]:
-        """Return the pyramids to zoom into, of images in tiles."""
         large = (run for run in runs if run.image in self.tiled)
         return for_runs("results/{image}/{field}/pyramid", large)
 
@@ -275,7 +273,6 @@ class Plan:
         return found
 
     def table_products(self) -> list[str]:
-        """Return the files of all networks of tables, and the plot of each table."""
         folders = [f"results/tables/{network}" for network in self.table_networks]
         measured = [f"{f}/{name}" for f in folders for name in ("metrics.json", "predictions.csv")]
         plots = [f"results/tables/{table}/plot.png" for table in self.config["tables"]]

@@ -48,7 +48,6 @@ class Run:
         return [(job, self.progress[n]) for n, job in self.jobs.items() if n in self.progress]
 
     def start(self, number: int) -> None:
-        """Take note of a job that begins, or begins again."""
         if job := self.jobs.get(number):
             self._began_s[number] = time.monotonic()
             self.progress.pop(number, None)

@@ -63,11 +63,9 @@ class Durations:
         self._kept = dict(self.start_s), dict(self.shares)
 
     def expected_s(self, job: PlannedJob) -> float:
-        """Return the seconds that a job is going to take."""
         return self._start_s(job.rule) + self.work_s(job.work)
 
     def work_s(self, work: Work) -> float:
-        """Return the seconds of a work, without its start."""
         if not work.seconds:
             return 0.0
         least_s, most_s = work.bounds_s

@@ -88,6 +88,5 @@ def _kind(path: Path) -> Any:
 
 
 def _checkpoints(folder: Path) -> Path | None:
-    """Return the folder of a training's snapshots, if there is one."""
     found = folder / "checkpoints"
     return found if found.is_dir() else None

@@ -55,7 +55,6 @@ class Network(Generic[AnyLayer]):
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """Parameters and buffers, to be saved."""
         return {name: tensor.data for name, tensor in self.parameters.items()} | self.buffers
 
     @property

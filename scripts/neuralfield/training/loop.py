@@ -107,13 +107,11 @@ class ActiveTraining:
                 self.folder.save(trainer.steps_taken, *trainer.state())
 
     def report(self) -> None:
-        """Report a new row of the history, if there is one."""
         row, self.new_row = self.new_row, None
         if row is not None:
             self.training.execution.progress(row)
 
     def save(self) -> None:
-        """Save the state, for another process to resume from."""
         with self._rolling_back():
             self.folder.save(self.trainer.steps_taken, *self.trainer.state())
 

@@ -76,7 +76,6 @@ def publish_results(
 
 
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
-    """Write the last network, or the best one where that is asked for."""
     if trainer.best is None:
         trainer.save_network(path, finish(trainer))
         return
@@ -101,7 +100,6 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
-    """Return the content of ``training.json``, less the checksums."""
     rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
     steps, seconds = np.diff(rows, axis=0).T
     settings = trainer.task.training.described()

@@ -46,7 +46,6 @@ class StateFolder:
 
     @property
     def snapshots(self) -> Path:
-        """Folder of the snapshots that this training has taken so far."""
         return self.folder / f"snapshots_{self.fingerprint}"
 
     @contextlib.contextmanager

@@ -249,7 +249,6 @@ class Trainer:
         model.save(path, self.network, self._network_record() | changes)
 
     def present_model(self) -> StoredModel[Any]:
-        """Return the present network as its file would be read."""
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
         model: Any = self.task.model
         return replace(model, arrays=arrays, metadata=self._network_record())

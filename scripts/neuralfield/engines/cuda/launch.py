@@ -23,7 +23,6 @@ class Launch:
     shared_bytes: int = 0
 
     def __call__(self) -> None:
-        """Put it on the current stream."""
         arguments = tuple(_NOTHING if value is None else value for value in self.arguments)
         self.kernel(self.grid, (self.threads,), arguments, shared_mem=self.shared_bytes)
 

@@ -53,7 +53,6 @@ class ConvolutionShape:
 
     @property
     def values_out(self) -> int:
-        """Values of an image."""
         high, wide = self.sides_out
         return self.channels_out * high * wide
 

@@ -149,7 +149,6 @@ class LayerForward:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the weights' copies."""
         copies = (self._forward, self._bias, self.transposed)
         return sum(array.nbytes for group in copies for array in group.values())
 
