@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,9 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: dict[str, onnx.TensorProto] = {}
         self._arrays = arrays
+        self.sin, self.cos, self.exp = (partial(self.add, name) for name in ("Sin", "Cos", "Exp"))
+        self.tanh, self.relu = partial(self.add, "Tanh"), partial(self.add, "Relu")
+        self.absolute = partial(self.add, "Abs")
 
     def add(self, operation: str, *inputs: Node, is_whole: bool = False, **how: Any) -> Node:
         name = f"{operation.lower()}_{len(self.nodes)}"
@@ -71,24 +74,6 @@ class Graph:
 
     def parameter(self, name: str) -> Node:
         return self.constant(self._arrays[name], name)
-
-    def sin(self, x: Node) -> Node:
-        return self.add("Sin", x)
-
-    def cos(self, x: Node) -> Node:
-        return self.add("Cos", x)
-
-    def exp(self, x: Node) -> Node:
-        return self.add("Exp", x)
-
-    def tanh(self, x: Node) -> Node:
-        return self.add("Tanh", x)
-
-    def relu(self, x: Node) -> Node:
-        return self.add("Relu", x)
-
-    def absolute(self, x: Node) -> Node:
-        return self.add("Abs", x)
 
     def cell(self, x: Node, first: list[int], last: list[int]) -> Node:
         lowest, highest = (self.constant(np.array(bound, np.float32)) for bound in (first, last))
