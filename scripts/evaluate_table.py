@@ -10,7 +10,7 @@ import pandas as pd
 
 from entry.job import run_job
 from entry.records import read_record, write_metrics
-from entry.table_network import held_out_mask, read_own
+from entry.table_network import read_own
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
@@ -34,9 +34,9 @@ def main(
     `truth` names columns with the targets without their noise, if they are known. If it
     `remembers`, the bits are counted that a network remembers of targets that are 0 or 1.
     """
-    network, samples = read_own(table, model, settings, training)
+    network, task = read_own(table, model, settings, training)
+    samples, held_out = task.samples, task.held_out
     answers = network.predict(samples.input_values)
-    held_out = held_out_mask(network, samples.count)
     is_accuracy = network.metadata.get("measure") == "accuracy"
     trained = read_record(record, model, training)
     weights, least_squares = None, None

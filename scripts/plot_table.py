@@ -17,9 +17,9 @@ def main(
     *,
     truth: Sequence[str] = (),
     sizes: Sequence[Path] = (),
-    name: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    name: str,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
 ) -> None:
     """Write a PNG; the same network gives the same bytes; see `read_view`."""
     view = read_view(table, model, truth, sizes, name, settings, training)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from entry.table_network import held_out_mask, read_own
+from entry.table_network import read_own
 from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
@@ -65,26 +65,26 @@ def read_view(
     model: Path,
     truth: Sequence[str],
     sizes: Sequence[Path],
-    name: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    name: str,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
 ) -> View:
     """Read the contents of a plot; for the network see `read_own`. `truth` names columns with the
     targets without their noise; `sizes` are metrics of the networks of all sizes, if there are
     several, and refused where they are of another table than `name`.
     """
-    network, samples = read_own(table, model, settings, training)
+    network, task = read_own(table, model, settings, training)
 
     def own(path: Path) -> dict[str, str]:
         folder = path.parent
         is_further = folder.parent.name == "sizes"
-        return {"table": f"{name}/sizes/{folder.name}" if is_further else name} if name else {}
+        return {"table": f"{name}/sizes/{folder.name}" if is_further else name}
 
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
     return View(
         network,
-        samples,
-        held_out_mask(network, samples.count),
+        task.samples,
+        task.held_out,
         read_columns(table, truth) if truth else None,
         sorted(
             (read_json(path, keys, own(path)) for path in sizes),

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
@@ -31,10 +32,14 @@ def untrained(tmp_path):
         columns = tuple(names[:inputs]), tuple(names[inputs:])
         samples = Samples(str(path), *columns, values[:, :inputs], values[:, inputs:])
         task = make_task(samples, **settings)
-        record = task.record() | {"step": 0, "training": task.training.described()}
+        training = task.training.described()
+        record = task.record() | {"step": task.training.steps, "training": training}
         model = tmp_path / "model.safetensors"
         task.model.save(model, task.fresh_network(), record)
-        return path, model
+        own = {"inputs": columns[0], "targets": columns[1], "network": asdict(task.network)}
+        own |= {"scale_inputs": "standard", "scale_targets": "auto"}
+        own["held_out_share"] = task.held_out_share
+        return path, model, {"name": "rows", "settings": own, "training": training}
 
     return write
 
@@ -42,15 +47,15 @@ def untrained(tmp_path):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)])
 @pytest.mark.parametrize("held_out_share", [0.0, 0.3])
 def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, held_out_share):
-    table, model = untrained(*shape, held_out_share=held_out_share)
+    table, model, described = untrained(*shape, held_out_share=held_out_share)
     images = []
     for name in ("a.png", "b.png"):
-        plot_table.main(table, model, tmp_path / name)
+        plot_table.main(table, model, tmp_path / name, **described)
         images.append((tmp_path / name).read_bytes())
     assert images[0] == images[1]
     with Image.open(tmp_path / "a.png") as image:
         assert image.width == 960
-    view = read_view(table, model, (), ())
+    view = read_view(table, model, (), (), **described)
     svg = inline_svg(partial(draw, view), "name")
     words = "".join(ET.fromstring(svg).itertext())
     named = view.samples.inputs if shape in ((1, 1), (1, 2), (2, 1)) else view.samples.targets
@@ -61,13 +66,13 @@ def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, 
 
 
 def test_sizes_are_rendered_over_their_parameters(untrained, tmp_path):
-    table, model = untrained(3, 1)
-    found = {"measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
+    table, model, described = untrained(3, 1)
+    found = {"table": "rows", "measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
     paths = []
     for parameters, accuracy in ((200, 0.9), (10, 0.5)):
         paths.append(tmp_path / f"{parameters}.json")
         paths[-1].write_text(json.dumps(found | {"parameters": parameters, "accuracy": accuracy}))
-    view = read_view(table, model, (), paths)
+    view = read_view(table, model, (), paths, **described)
     assert [size["parameters"] for size in view.sizes] == [10, 200]
     words = "".join(ET.fromstring(inline_svg(partial(draw, view), "n")).itertext())
     assert "guessing" in words and "80%" in words and "200" in words
