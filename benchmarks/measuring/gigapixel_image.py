@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 SQUARE_PX = 1024
 """Side of the squares that are made at a time; a whole number of tiles of the file."""
@@ -34,12 +34,13 @@ _GROUND = np.array([(0.24, 0.33, 0.16), (0.80, 0.72, 0.56)], np.float32)
 _WATER = np.array([(0.06, 0.16, 0.30), (0.22, 0.44, 0.54)], np.float32)
 _TINTS = np.array([(0.10, -0.02, -0.10), (-0.06, 0.08, -0.04)], np.float32)
 _PAPER, _INK = 243, 24
+_BLUR_PX = 0.8
+"""Standard deviation of the blur of what is drawn: edges as soft as a good scan's."""
 
 _WORDS = (
-    "the of and a in that is was for on with as at by from map road river hill north south east"
-    " west bridge harbour station meadow orchard lantern granite valley copper window between"
-    " against through morning evening January October eleven twenty-four"
-).split()
+    "the of and a in that for with from map road river hill bridge harbour station granite valley"
+    " copper window between against through morning January October eleven 24 1869 north-east"
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def write_gigapixel(path: Path, side_px: int, processes: int) -> None:
         file.truncate(tiff.first_byte + _TILE_BYTES * tiff.across * tiff.down)
     starts = range(0, side_px, SQUARE_PX)
     jobs = [(path, tiff, left, top) for top in starts for left in starts]
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn) as pool:
         for _ in pool.map(_write_square, jobs, chunksize=4):
             pass
 
@@ -125,12 +127,12 @@ def square(column: int, row: int) -> np.ndarray:
     """Return a square of the image; uint8, shape (side, side, 3)."""
     generator = np.random.default_rng([column, row])
     kind = generator.random()
-    if kind < 0.1:
+    if kind < 0.05:
         return _on_paper(_text(generator), generator)
-    if kind < 0.2:
+    if kind < 0.1:
         return _on_paper(_line_art(generator), generator)
     terrain = _terrain(column, row)
-    if kind < 0.4:
+    if kind < 0.2:
         ink = _line_art(generator)[..., None]
         colour = generator.integers(0, 256, 3)
         return (terrain + (colour - terrain.astype(np.int16)) * ink // 255).astype(np.uint8)
@@ -155,8 +157,8 @@ def _fractal(column: int, row: int, seed: int, first: int, last: int) -> np.ndar
     total = np.zeros((SQUARE_PX, SQUARE_PX), np.float32)
     for level in range(first, last + 1):
         cells = SQUARE_PX >> level
-        corners = [np.arange(cells + 1) + place * cells for place in (column, row)]
-        values = _noise(*corners, 16 * seed + level)
+        columns, rows = (np.arange(cells + 1) + place * cells for place in (column, row))
+        values = _noise(columns, rows, 16 * seed + level)
         values *= np.float32(_ROUGHNESS ** (last - level))
         total += _interpolated(_interpolated(values, level).T, level).T
     return total
@@ -216,12 +218,12 @@ def _line_art(generator: np.random.Generator) -> np.ndarray:
 
 def _text(generator: np.random.Generator) -> np.ndarray:
     """Set a page in one of several sizes; uint8, where there is ink."""
-    size_px = int(generator.choice([14, 18, 24, 36]))
+    size_px = int(generator.choice([24, 36, 48, 72]))
 
     def draw(page: ImageDraw.ImageDraw, scale: int) -> None:
         columns = 2 * SQUARE_PX // size_px
         for top in range(size_px, SQUARE_PX - 2 * size_px, 3 * size_px // 2):
-            line = " ".join(generator.choice(_WORDS, columns // 5))[:columns]
+            line = " ".join(generator.choice(_WORDS.split(), columns // 5))[:columns]
             page.text((2 * size_px, top), line, fill=255, font=_font(size_px))
 
     return _drawn(draw, 1)
@@ -236,4 +238,4 @@ def _drawn(draw: Callable[[ImageDraw.ImageDraw, int], None], scale: int) -> np.n
     """Return a square that is drawn at a multiple of its size, for smooth edges, and reduced."""
     page = Image.new("L", (SQUARE_PX * scale, SQUARE_PX * scale))
     draw(ImageDraw.Draw(page), scale)
-    return np.asarray(page.reduce(scale) if scale > 1 else page)
+    return np.asarray(page.reduce(scale).filter(ImageFilter.GaussianBlur(_BLUR_PX)))

@@ -16,6 +16,7 @@ rule unpack:
     priority: BEFORE_TRAININGS
     conda:
         "../envs/networks.yaml"
+    threads: all_cores
     resources:
         mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
         runtime=60,

@@ -79,6 +79,14 @@ class ToneCount:
         self._away += _histogram(tones[is_away])
         return band
 
+    def add(self, other: "ToneCount") -> None:
+        """Add the counts of other bands."""
+        self._pixels += other._pixels
+        self._edges += other._edges
+        self._tones += other._tones
+        self._beside_edges += other._beside_edges
+        self._away += other._away
+
     @property
     def tones(self) -> "Tones":
         """The shares that the counts amount to, and the paper."""

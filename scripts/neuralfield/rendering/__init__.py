@@ -1,5 +1,6 @@
 """Renderers of pixels: `render` asks for pixels and never knows which renderer it has."""
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -45,10 +46,8 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
     cores to use on the CPU.
     """
     if isinstance(model, Mosaic):
-        mosaic = model
-        return MosaicRenderer(
-            mosaic, device, lambda tile: make_renderer(mosaic.load(tile), device, threads)
-        )
+        make = partial(make_renderer, device=device, threads=threads)
+        return MosaicRenderer(model, device, make, threads)
     renderer = _of_network(model, device, threads)
     return renderer if model.residual is None else CorrectedRenderer(renderer, model, device)
 
