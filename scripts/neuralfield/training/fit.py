@@ -145,6 +145,7 @@ def _resume(active: ActiveTraining) -> None:
     if found:
         step, arrays, metadata = found
         trainer.restore(arrays, metadata)
+        active.saved_at_s = trainer.seconds
         if step < last_step:
             since = _since_rollback(trainer)
             training.execution.note(f"going on from the state saved after step {step:,}{since}")
@@ -159,6 +160,7 @@ def _resume(active: ActiveTraining) -> None:
         expected = f"run {folder.fingerprint}, this training"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
+    active.saved_at_s = trainer.seconds
     link_snapshots(
         earlier_segment / "snapshots",
         folder.snapshots,
