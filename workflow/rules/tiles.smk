@@ -120,6 +120,7 @@ rule gather_tiles:
         image=one_of(PLAN.tiled),
     conda:
         "../envs/pages.yaml"
+    threads: all_cores
     resources:
         mem_mb=estimates.BASE_MEMORY_MB,
         runtime=30,
