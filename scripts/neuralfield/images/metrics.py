@@ -143,14 +143,16 @@ def _ssim_of_plane(x: np.ndarray, y: np.ndarray) -> float:
 
 def _blurred(plane: np.ndarray) -> np.ndarray:
     """Blur along both axes, at the positions where the whole window is inside."""
-    for _ in range(2):
-        weights = _window(plane.shape[0])
-        kept = plane.shape[0] - len(weights) + 1
-        total = np.zeros((kept, plane.shape[1]))
+    for axis in (0, 1):
+        weights = _window(plane.shape[axis])
+        kept = plane.shape[axis] - len(weights) + 1
+        total = np.zeros((kept, plane.shape[1]) if axis == 0 else (plane.shape[0], kept))
+        part = np.empty_like(total)
         for tap, weight in enumerate(weights):
-            total += weight * plane[tap : tap + kept]
-        plane = total.T
-    return plane
+            under = slice(tap, tap + kept)
+            total += np.multiply(plane[under] if axis == 0 else plane[:, under], weight, out=part)
+        plane = total
+    return np.asfortranarray(plane)  # means are taken column by column
 
 
 def _window(side: int) -> np.ndarray:

@@ -75,15 +75,13 @@ def fit_batch(
         active = [one for one in active if not _publish_kept(one)]
         if not active:
             return
-        for one in active:
-            one.folder.forget_other_runs()
-            _resume(one)
+        writers = stack.enter_context(ThreadPoolExecutor(_WRITERS))
+        list(writers.map(_resume, active))
         engines = EngineBatch(execution.device, side_by_side)
         stack.callback(engines.close)
         train_all(active, execution, engines, stop)
         _raise_failures(active)
-        with ThreadPoolExecutor(_WRITERS) as writers:
-            list(writers.map(_publish, active))
+        list(writers.map(_publish, active))
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
@@ -134,6 +132,7 @@ def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
 def _resume(active: ActiveTraining) -> None:
     """Go on from the latest state, the earlier segment, or a fresh network."""
     training, trainer, folder = active.training, active.trainer, active.folder
+    folder.forget_other_runs()
     last_step, earlier_segment = training.last_step, training.earlier_segment
     taken_snapshots = folder.whole_snapshots(trainer.snapshot_reader())
 
