@@ -18,7 +18,9 @@ rule unpack:
         "../envs/networks.yaml"
     threads: all_cores
     resources:
-        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
+        mem_mb=lambda wildcards, threads: estimates.unpacking_memory_mb(
+            PLAN.tiled[wildcards.image][0], threads
+        ),
         runtime=60,
     params:
         settings=lambda wildcards: {
@@ -122,7 +124,8 @@ rule gather_tiles:
         "../envs/pages.yaml"
     threads: all_cores
     resources:
-        mem_mb=estimates.BASE_MEMORY_MB,
+        mem_mb=lambda wildcards, threads: estimates.BASE_MEMORY_MB
+        + estimates.THREAD_MEMORY_MB * threads,
         runtime=30,
     params:
         tiling=tiling_of,
