@@ -23,7 +23,7 @@ SQUARE_PX = 1024
 _TILE_PX = 256
 _TILE_BYTES = 3 * _TILE_PX**2
 
-_ROUGHNESS = 0.78
+_ROUGHNESS = 0.84
 """Strength of an octave of the noise, as a factor on that of twice its size."""
 
 _LEVELS, _COLOUR_LEVELS = (1, 9), (5, 9)
