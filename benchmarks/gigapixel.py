@@ -130,6 +130,7 @@ def _print_rules(folder: Path) -> None:
     """Print Snakemake's own measurements: how long the jobs of each rule took."""
     print()
     print_header("rule", "jobs", "longest, s", "CPU of all, s", "memory of one, MB")
+    csv.field_size_limit(1 << 24)  # of the params, which list all tiles
     found: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
     for path in sorted((folder / "logs").rglob("*.benchmark.tsv"), key=lambda p: p.stat().st_mtime):
         rule = path.name.split(".")[0].rstrip("0123456789_")

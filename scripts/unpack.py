@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def main(
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool, ThreadPoolExecutor(1) as reader:
         tones, seen = ToneCount(), deque[Future[ToneCount]]()
 
         def counted(bands: Iterator[ImageData]) -> Iterator[ImageData]:
@@ -61,8 +61,8 @@ def main(
                 if len(seen) > BANDS_AHEAD * threads:
                     tones.add(seen.popleft().result())
 
-        bands = counted(read_image_bands(image, mode, threshold, report))
-        bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
+        bands = _read_ahead(reader, read_image_bands(image, mode, threshold, report))
+        bit_depth = write_pixel_file(pixels, header.width, header.height, counted(bands))
         for count in seen:
             tones.add(count.result())
         digest_of = partial(tile_digest, pixels, mode, bit_depth)
@@ -71,6 +71,14 @@ def main(
     described |= {"bit_depth": bit_depth}
     resized = described | kind_facts(tones.kind)
     save_facts(facts, {"source": described, "resized": resized, "tiles": digests})
+
+
+def _read_ahead(reader: Executor, bands: Iterator[ImageData]) -> Iterator[ImageData]:
+    """Yield bands, the next of which is read meanwhile."""
+    future = reader.submit(next, bands, None)
+    while (band := future.result()) is not None:
+        future = reader.submit(next, bands, None)
+        yield band
 
 
 def _tones_of(band: ImageData) -> ToneCount:

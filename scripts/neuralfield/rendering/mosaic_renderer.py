@@ -2,13 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.tiling import Tile
 from neuralfield.rendering.array_renderer import mean_and_spread
 from neuralfield.system.device import Array, Device, to_host
@@ -35,8 +35,9 @@ class _Part:
 class MosaicRenderer:
     """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model.
 
-    Models are read by `threads` at a time, and stay in memory as long as a render that goes from
-    top to bottom may need them: a band of rows crosses at most two rows of tiles.
+    Models are read by the threads of `pool`, which is closed with this, and stay in memory as long
+    as a render that goes from top to bottom may need them: a band of rows crosses at most two rows
+    of tiles.
     """
 
     def __init__(
@@ -44,10 +45,10 @@ class MosaicRenderer:
         mosaic: Mosaic,
         device: Device,
         make_renderer: Callable[[Model], "Renderer"],
-        threads: int,
+        pool: ThreadPool,
     ) -> None:
         self._xp, self._tiling, self._channels = device.xp, mosaic.tiling, mosaic.channels
-        self._load, self._readers = mosaic.load, ThreadPoolExecutor(threads)
+        self._load, self._pool = mosaic.load, pool
         self._most_open = 2 * len(mosaic.tiling.columns)
         self._sides = (mosaic.width, mosaic.height)
         self._make_renderer = make_renderer
@@ -78,10 +79,10 @@ class MosaicRenderer:
 
     def close(self) -> None:
         """Release what the tiles' renderers hold."""
-        self._readers.shutdown(cancel_futures=True)
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
+        self._pool.close()
 
     def _rendered(
         self,
@@ -167,9 +168,14 @@ class MosaicRenderer:
         unneeded = [tile for tile in self._renderers if tile not in needed]
         for tile in unneeded[: max(0, len(self._renderers) + len(missing) - self._most_open)]:
             self._renderers.pop(tile).close()
-        # read by threads, and brought to the device by this one, whose stream it is
-        for tile, model in zip(missing, self._readers.map(self._load, missing), strict=True):
-            self._renderers[tile] = self._make_renderer(model)
+        models: dict[Tile, Model] = {}
+
+        def load(number: int, _: int) -> None:
+            models[missing[number]] = self._load(missing[number])
+
+        self._pool.run(load, len(missing))
+        for tile in missing:  # by this thread, whose stream it is
+            self._renderers[tile] = self._make_renderer(models.pop(tile))
 
 
 def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:
