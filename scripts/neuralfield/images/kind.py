@@ -172,7 +172,11 @@ def _surroundings(tones: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]
     """Return the lowest and highest tone up to `_REACH_PX` pixels away along an axis."""
     margin = [(_REACH_PX, _REACH_PX) if axis == a else (0, 0) for a in range(2)]
     padded, length = np.pad(tones, margin, "edge"), tones.shape[axis]
-    around = [padded.take(range(start, start + length), axis) for start in range(2 * _REACH_PX + 1)]
+    starts = range(2 * _REACH_PX + 1)
+    around = [
+        padded[start : start + length] if axis == 0 else padded[:, start : start + length]
+        for start in starts
+    ]
     return reduce(np.minimum, around), reduce(np.maximum, around)
 
 
