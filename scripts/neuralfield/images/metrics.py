@@ -163,7 +163,8 @@ def _window(side: int) -> np.ndarray:
 
 
 class RunningMetrics:
-    """PSNR, SSIM and wrong pixels of two images that come in bands from top to bottom.
+    """PSNR and SSIM of two images that come in bands from top to bottom, and the wrong pixels of
+    those with one channel.
 
     `threads` share the SSIM of a band, whose bytes do not depend on their number.
     """
@@ -239,7 +240,7 @@ def _errors(
     of another colour."""
     squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
     count = int(np.count_nonzero(at_seams)) * image.shape[2]
-    wrong = wrong_pixels(image, reference)
+    wrong = wrong_pixels(image, reference) if image.shape[2] == 1 else 0
     return float(squares.sum()), float(squares[at_seams].sum()), count, wrong
 
 
