@@ -45,7 +45,7 @@ def main(
     tiling, mode = networks.tiling, is_what["mode"]
     width, height = tiling.width, tiling.height
     overview = Overview(width, height, networks.channels, overview_megapixels)
-    measured = RunningMetrics()
+    measured = RunningMetrics(threads)
     columns_at_seams = tiling.columns_at_seams(np.arange(width) + 0.5)
     top = 0
     for band in render_bands(

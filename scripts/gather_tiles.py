@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def main(
     *,
     expected: ExpectedNetwork,
     tiling: Tiling,
+    threads: int = 1,
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
@@ -35,12 +37,11 @@ def main(
     beside each. `history` has at each step the sum of the seconds, and means over pixels of the
     errors. Networks of tiles other than the expected ones are refused.
     """
-    records = [
-        read_tile(path, expected.of_tile(tile)) for path, tile in zip(models, tiling, strict=True)
-    ]
-    save_mosaic(mosaic, tiling)
+    with ThreadPoolExecutor(threads) as pool:
+        records = list(pool.map(read_tile, models, map(expected.of_tile, tiling)))
+    save_mosaic(mosaic, tiling, threads)
     for _, snapshot in list_snapshots(models[0].with_name("checkpoints")):
-        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling)
+        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling, threads)
     weights = np.array([tile.width * tile.height for tile in tiling], float)
     histories = [path.with_name("history.csv") for path in models]
     tables = [read_history(path, steps=records[0]["steps"]) for path in histories]

@@ -28,6 +28,9 @@ from neuralfield.training.loop import Execution, Training
 from neuralfield.training.results import outputs_in, publish_segment
 from neuralfield.training.trainer import Trainer
 
+READERS = 2
+"""Threads that read tiles: they take digests too, which other threads need not wait for."""
+
 
 class TilesProgress(ProgressLog):
     """Keeps the progress of a job, in steps of all its tiles together."""
@@ -116,11 +119,17 @@ def main(
         guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
         progress,
     )
-    read = partial(read_tile_task, pixels, read_facts(facts), field=field, training=training)
+    about = read_facts(facts)
+
+    def read(tile: Tile) -> Task:
+        task = read_tile_task(pixels, about, tile, field, training)
+        task.identity()  # which keeps the digests that it takes, while others are trained
+        return task
+
     failures = []
     with (
         logging_kept_results(folder / "tiles" / tile.name / FOLDER_NAME for tile in tiles),
-        ThreadPoolExecutor(1) as reader,
+        ThreadPoolExecutor(READERS) as reader,
         StopSignals(leave_at_s) as stop,
     ):
         for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[device.kind]):
@@ -167,6 +176,8 @@ class _Job:
             self.leave_at_s,
             self.heat,
             own / FOLDER_NAME,
+            # the networks of tiles are published at once, and are many
+            last_state_after_s=settings["checkpoint_interval_s"],
             stepped=[self.progress.stepped],
         )
         if found:

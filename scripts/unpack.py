@@ -1,9 +1,14 @@
 """Write the pixels of a large image so that any part of it can be read alone."""
 
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from entry.job import reporter, run_job
 from neuralfield.images import (
+    ImageData,
     choose_mode,
     read_header,
     read_image_bands,
@@ -11,10 +16,13 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import TileDigests, kind_facts
+from neuralfield.images.facts import kind_facts, tile_digest
 from neuralfield.images.kind import ToneCount
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
+
+BANDS_AHEAD = 2
+"""Bands that are in memory for each thread."""
 
 
 def main(
@@ -25,6 +33,7 @@ def main(
     tiling: Tiling,
     mode: str = "auto",
     threshold: float = 0.5,
+    threads: int = 1,
     report: Report = log.info,
 ) -> None:
     """Write the pixels of an image uncompressed, uint8 or uint16 of shape (height, width, channels)
@@ -41,13 +50,41 @@ def main(
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
-    tones, digests = ToneCount(), TileDigests(tiling)
-    bands = map(digests.see, map(tones.see, read_image_bands(image, mode, threshold, report)))
-    bit_depth = write_pixel_file(pixels, header.width, header.height, bands)
+    with ThreadPoolExecutor(threads) as pool, ThreadPoolExecutor(1) as reader:
+        tones, seen = ToneCount(), deque[Future[ToneCount]]()
+
+        def counted(bands: Iterator[ImageData]) -> Iterator[ImageData]:
+            """Count tones by threads, while the bands are written and others read."""
+            for band in bands:
+                seen.append(pool.submit(_tones_of, band))
+                yield band
+                if len(seen) > BANDS_AHEAD * threads:
+                    tones.add(seen.popleft().result())
+
+        bands = _read_ahead(reader, read_image_bands(image, mode, threshold, report))
+        bit_depth = write_pixel_file(pixels, header.width, header.height, counted(bands))
+        for count in seen:
+            tones.add(count.result())
+        digest_of = partial(tile_digest, pixels, mode, bit_depth)
+        digests = dict(zip((t.name for t in tiling), pool.map(digest_of, tiling), strict=True))
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
     resized = described | kind_facts(tones.kind)
-    save_facts(facts, {"source": described, "resized": resized, "tiles": digests.described()})
+    save_facts(facts, {"source": described, "resized": resized, "tiles": digests})
+
+
+def _read_ahead(reader: Executor, bands: Iterator[ImageData]) -> Iterator[ImageData]:
+    """Yield bands, the next of which is read meanwhile."""
+    future = reader.submit(next, bands, None)
+    while (band := future.result()) is not None:
+        future = reader.submit(next, bands, None)
+        yield band
+
+
+def _tones_of(band: ImageData) -> ToneCount:
+    tones = ToneCount()
+    tones.see(band)
+    return tones
 
 
 if __name__ == "__main__":

@@ -36,6 +36,9 @@ CUDA_MEMORY_MB = 1000
 RENDERING_GPU_MEMORY_MB = 6000
 """Memory of the GPU for a band of a render, assumed."""
 
+THREAD_MEMORY_MB = 60
+"""A band of a large image, or the network of a tile, with what a thread makes of it."""
+
 RENDERING_MEMORY_MB = 4000
 """A band of a render with its samples; a larger render has more bands, not larger ones."""
 
@@ -358,7 +361,7 @@ def image_memory_mb(points: int) -> int:
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
 
 
-def unpacking_memory_mb(header: Header) -> int:
+def unpacking_memory_mb(header: Header, threads: int) -> int:
     """Return the memory of bands of a large image; all of it if rows are out of order."""
     points = 0 if header.row_by_row else header.width * header.height
-    return BASE_MEMORY_MB + ceil(points * 8 / 1e6)
+    return BASE_MEMORY_MB + THREAD_MEMORY_MB * threads + ceil(points * 8 / 1e6)

@@ -185,6 +185,11 @@ def training_threads(wildcards):
     return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
 
+def all_cores(wildcards):
+    """All cores, for a job that others wait for."""
+    return workflow.resource_settings.cores or CORES_ON_A_CLUSTER
+
+
 def rendering_threads(wildcards):
     """A fair share of the cores: each network is rendered, evaluated and shown in a time-lapse."""
     cores = workflow.resource_settings.cores

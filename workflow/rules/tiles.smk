@@ -16,8 +16,11 @@ rule unpack:
     priority: BEFORE_TRAININGS
     conda:
         "../envs/networks.yaml"
+    threads: all_cores
     resources:
-        mem_mb=lambda wildcards: estimates.unpacking_memory_mb(PLAN.tiled[wildcards.image][0]),
+        mem_mb=lambda wildcards, threads: estimates.unpacking_memory_mb(
+            PLAN.tiled[wildcards.image][0], threads
+        ),
         runtime=60,
     params:
         settings=lambda wildcards: {
@@ -119,8 +122,10 @@ rule gather_tiles:
         image=one_of(PLAN.tiled),
     conda:
         "../envs/pages.yaml"
+    threads: all_cores
     resources:
-        mem_mb=estimates.BASE_MEMORY_MB,
+        mem_mb=lambda wildcards, threads: estimates.BASE_MEMORY_MB
+        + estimates.THREAD_MEMORY_MB * threads,
         runtime=30,
     params:
         tiling=tiling_of,

@@ -16,14 +16,18 @@ import numpy as np
 
 from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.images.kind import Kind, kind_of
+from neuralfield.images.pixel_file import read_window
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
-from neuralfield.images.tiling import Tile, Tiling
+from neuralfield.images.tiling import Tile
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, remedy_for
+
+_ROWS = 128
+"""Rows of a tile that are read at a time."""
 
 
 def image_digest(values: np.ndarray) -> str:
@@ -35,33 +39,14 @@ def image_digest(values: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-class TileDigests:
-    """The `image_digest` of every tile of an image, which comes in bands from top to bottom."""
-
-    def __init__(self, tiling: Tiling) -> None:
-        self._tiling, self._rows_seen = tiling, 0
-        self._digests: dict[str, hashlib._Hash] = {}
-
-    def see(self, band: ImageData) -> ImageData:
-        """Add the rows of a band to the digests of the tiles that they cross, and return it."""
-        values = np.ascontiguousarray(band.values(), "<f4")
-        first, end = self._rows_seen, self._rows_seen + band.height
-        for row, (top, bottom) in enumerate(self._tiling.rows):
-            inside = values[max(0, top - first) : max(0, min(bottom, end) - first)]
-            if not len(inside):
-                continue
-            for column, (left, right) in enumerate(self._tiling.columns):
-                name = self._tiling.tile(row, column).name
-                if name not in self._digests:
-                    shape = (bottom - top, right - left, band.channels)
-                    self._digests[name] = _digest_of_shape(*shape)
-                self._digests[name].update(np.ascontiguousarray(inside[:, left:right]).data)
-        self._rows_seen = end
-        return band
-
-    def described(self) -> dict[str, str]:
-        """Return the digests by the names of the tiles."""
-        return {tile.name: self._digests[tile.name].hexdigest() for tile in self._tiling}
+def tile_digest(pixels: Path, mode: str, bit_depth: int, tile: Tile) -> str:
+    """Return the `image_digest` of a tile of the image in a file of `write_pixel_file`."""
+    digest = _digest_of_shape(tile.height, tile.width, CHANNELS[mode])
+    for top in range(tile.top, tile.bottom, _ROWS):
+        bottom = min(top + _ROWS, tile.bottom)
+        rows = read_window(pixels, mode, bit_depth, tile.left, top, tile.right, bottom)
+        digest.update(np.ascontiguousarray(rows.values(), "<f4").data)
+    return digest.hexdigest()
 
 
 def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, dict[str, Any]]:

@@ -79,6 +79,14 @@ class ToneCount:
         self._away += _histogram(tones[is_away])
         return band
 
+    def add(self, other: "ToneCount") -> None:
+        """Add the counts of other bands."""
+        self._pixels += other._pixels
+        self._edges += other._edges
+        self._tones += other._tones
+        self._beside_edges += other._beside_edges
+        self._away += other._away
+
     @property
     def tones(self) -> "Tones":
         """The shares that the counts amount to, and the paper."""
@@ -148,7 +156,11 @@ def _surroundings(tones: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]
     """Return the lowest and highest tone up to `_REACH_PX` pixels away along an axis."""
     margin = [(_REACH_PX, _REACH_PX) if axis == a else (0, 0) for a in range(2)]
     padded, length = np.pad(tones, margin, "edge"), tones.shape[axis]
-    around = [padded.take(range(start, start + length), axis) for start in range(2 * _REACH_PX + 1)]
+    starts = range(2 * _REACH_PX + 1)
+    around = [
+        padded[start : start + length] if axis == 0 else padded[:, start : start + length]
+        for start in starts
+    ]
     return reduce(np.minimum, around), reduce(np.maximum, around)
 
 

@@ -1,7 +1,10 @@
 """Pixels of an image in an uncompressed .npy file, of which any part can be read."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import BinaryIO
 
 import numpy as np
 
@@ -9,6 +12,8 @@ from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
 from neuralfield.system.provenance import remedy_for
+
+_BYTES_BETWEEN_SYNCS = 1 << 28
 
 
 def write_pixel_file(
@@ -19,19 +24,36 @@ def write_pixel_file(
 
     Returns the bits of each channel: 1, 8 or 16. Raises ValueError where there are too few rows.
     """
-    rows_left, bit_depth = height, 0
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        for band in bands:
-            if not bit_depth:
-                bit_depth = band.bit_depth
-                dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
-                shape = (height, width, band.channels)
-                header = {"descr": dtype, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(np.ascontiguousarray(band.pixels).data)
-            rows_left -= band.height
-        if rows_left:
-            raise ValueError(f"{rows_left} rows of the image were never given")
+    with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:
+        return write_bands(file, width, height, bands, partial(disk.submit, os.fdatasync))
+
+
+def write_bands(
+    file: BinaryIO,
+    width: int,
+    height: int,
+    bands: Iterable[ImageData],
+    written: Callable[[int], object] = lambda file: None,
+) -> int:
+    """Write into an open file as `write_pixel_file` does; `written` is called with the number of
+    the file now and then, to bring what is written to the disk while more is made.
+    """
+    rows_left, bit_depth, unsynced_bytes = height, 0, 0
+    for band in bands:
+        if not bit_depth:
+            bit_depth = band.bit_depth
+            dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
+            shape = (height, width, band.channels)
+            header = {"descr": dtype, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+        unsynced_bytes += file.write(np.ascontiguousarray(band.pixels).data)
+        if unsynced_bytes >= _BYTES_BETWEEN_SYNCS:
+            written(file.fileno())
+            unsynced_bytes = 0
+        rows_left -= band.height
+    if rows_left:
+        raise ValueError(f"{rows_left} rows of the image were never given")
+    file.flush()
     return bit_depth
 
 

@@ -1,5 +1,6 @@
 """Renderers of pixels: `render` asks for pixels and never knows which renderer it has."""
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.corrected_renderer import CorrectedRenderer
-from neuralfield.rendering.cpu_renderer import CpuRenderer
+from neuralfield.rendering.cpu_renderer import CpuRenderer, Workers
 from neuralfield.rendering.mosaic_renderer import MosaicRenderer
 from neuralfield.system.device import Array, Device
 from neuralfield.system.errors import ConfigError
@@ -44,16 +45,21 @@ def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
     """Make the fastest renderer for a model, in the precision of its training; `threads` are the
     cores to use on the CPU.
     """
-    if isinstance(model, Mosaic):
-        mosaic = model
-        return MosaicRenderer(
-            mosaic, device, lambda tile: make_renderer(mosaic.load(tile), device, threads)
-        )
-    renderer = _of_network(model, device, threads)
+    if not isinstance(model, Mosaic):
+        return _of_model(model, device, threads)
+    workers = Workers(threads)
+    make = partial(_of_model, device=device, threads=threads, workers=workers)
+    return MosaicRenderer(model, device, make, workers.pool)
+
+
+def _of_model(
+    model: Model, device: Device, threads: int, workers: Workers | None = None
+) -> Renderer:
+    renderer = _of_network(model, device, threads, workers)
     return renderer if model.residual is None else CorrectedRenderer(renderer, model, device)
 
 
-def _of_network(model: Model, device: Device, threads: int) -> Renderer:
+def _of_network(model: Model, device: Device, threads: int, workers: Workers | None) -> Renderer:
     """Make a renderer of a network without a correction."""
     dtype = model.dtype
     network = model.network(device, dtype)
@@ -66,7 +72,7 @@ def _of_network(model: Model, device: Device, threads: int) -> Renderer:
         return renderer or ArrayRenderer(network, device, dtype, threads)
     has_kernels = dtype == "float32" and cpu_engine.unsupported_network_reason(plan) is None
     if device.kind == "cpu" and has_kernels:
-        return CpuRenderer(network, threads)
+        return CpuRenderer(network, threads, workers)
     return ArrayRenderer(network, device, dtype, threads)
 
 

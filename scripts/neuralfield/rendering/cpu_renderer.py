@@ -12,12 +12,31 @@ _PIECE_BLOCKS = 16
 """Blocks of pixels that a thread renders before it asks for more."""
 
 
+class Workers:
+    """Threads, each with memory, for renderers that take turns."""
+
+    def __init__(self, threads: int) -> None:
+        self.pool = ThreadPool(threads)
+        self._memory: list[np.ndarray] = []
+
+    def memory(self, numbers: int) -> list[np.ndarray]:
+        """Return an array for each thread, of at least so many numbers."""
+        from neuralfield.engines.cpu.kernels import layout
+
+        if not self._memory or self._memory[0].size < numbers:
+            self._memory = [layout.aligned(numbers) for _ in range(self.pool.size)]
+        return self._memory
+
+
 class CpuRenderer:
     """See `neuralfield.rendering.Renderer`; the network, in float32, has no
-    `unsupported_network_reason` of `cpu_engine`.
+    `unsupported_network_reason` of `cpu_engine`. The workers are closed with the renderer, unless
+    they are shared.
     """
 
-    def __init__(self, network: CoordinateNetwork, threads: int) -> None:
+    def __init__(
+        self, network: CoordinateNetwork, threads: int, shared: Workers | None = None
+    ) -> None:
         # imported here, because Numba takes a moment to start
         from neuralfield.engines.cpu.kernels import block, layout
 
@@ -30,15 +49,15 @@ class CpuRenderer:
         self._factors = layout.aligned(self._layout.factor_numbers)
         frequencies = self._layout.frequencies
         block.pack(self._layout.table, frequencies, parameters, self._factors)
-        self._memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._encoding = encoding_numbers(network, plan)
         self._activations = activation_numbers(plan)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
-        self._pool = ThreadPool(threads)
+        self._workers, self._is_shared = shared or Workers(threads), shared is not None
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
+        memory = self._workers.memory(self._layout.thread_numbers)
         numbers = np.empty(0, np.int64) if which is None else which
         count = len(numbers) if which is not None else len(columns) * len(rows)
         means = np.empty((count, self._channels), np.float32)
@@ -50,7 +69,7 @@ class CpuRenderer:
             self._render_blocks(
                 self._layout.table,
                 self._layout.frequencies,
-                self._memory[thread],
+                memory[thread],
                 self._factors,
                 columns,
                 rows,
@@ -66,8 +85,9 @@ class CpuRenderer:
                 spreads,
             )
 
-        self._pool.run(render_piece, -(-count // size))
+        self._workers.pool.run(render_piece, -(-count // size))
         return means, spreads
 
     def close(self) -> None:
-        self._pool.close()
+        if not self._is_shared:
+            self._workers.pool.close()

@@ -1,23 +1,22 @@
 """Rendering with many models: each where its tile is, blended where tiles share pixels."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.tiling import Tile
 from neuralfield.rendering.array_renderer import mean_and_spread
 from neuralfield.system.device import Array, Device, to_host
+from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic
 
 if TYPE_CHECKING:
     from neuralfield.rendering import Renderer
-
-OPEN_MODELS = 8
-"""Models in memory at once: four meet in a corner, and the next ones are soon asked for."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,23 @@ class _Part:
 
 
 class MosaicRenderer:
-    """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model."""
+    """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model.
+
+    Models are read by the threads of `pool`, which is closed with this, and stay in memory as long
+    as a render that goes from top to bottom may need them: a band of rows crosses at most two rows
+    of tiles.
+    """
 
     def __init__(
-        self, mosaic: Mosaic, device: Device, make_renderer: Callable[[Tile], "Renderer"]
+        self,
+        mosaic: Mosaic,
+        device: Device,
+        make_renderer: Callable[[Model], "Renderer"],
+        pool: ThreadPool,
     ) -> None:
         self._xp, self._tiling, self._channels = device.xp, mosaic.tiling, mosaic.channels
+        self._load, self._pool = mosaic.load, pool
+        self._most_open = 2 * len(mosaic.tiling.columns)
         self._sides = (mosaic.width, mosaic.height)
         self._make_renderer = make_renderer
         self._renderers: OrderedDict[Tile, Renderer] = OrderedDict()
@@ -53,8 +63,10 @@ class MosaicRenderer:
         means = xp.empty((count, self._channels), np.float32)
         spreads = xp.empty(count, np.float32)
         places = None if which is None else (which // width, which % width)
+        parts_across = list(self._parts(0, columns, reach[0]))
         for down in self._parts(1, rows, reach[1]):
-            for across in self._parts(0, columns, reach[0]):
+            self._open([tile for across in parts_across for tile in self._tiles(across, down)])
+            for across in parts_across:
                 own = self._own_pixels(across.pixels, down.pixels, width, places)
                 if own.size:
                     chosen = None
@@ -69,6 +81,7 @@ class MosaicRenderer:
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
+        self._pool.close()
 
     def _rendered(
         self,
@@ -80,7 +93,7 @@ class MosaicRenderer:
         down: _Part,
     ) -> tuple[Array, Array]:
         """Compute means and spreads of pixels that are covered by the same tiles."""
-        tiles = [self._tiling.tile(r, c) for r in down.tiles for c in across.tiles]
+        tiles = self._tiles(across, down)
         if len(tiles) == 1:
             return self._of_tile(tiles[0], columns, rows, offsets, which)
 
@@ -102,7 +115,7 @@ class MosaicRenderer:
         scale = max(width, height) / longer
         x = columns * scale + (width - 2 * tile.left - tile.width) / longer
         y = rows * scale + (height - 2 * tile.top - tile.height) / longer
-        return self._opened(tile).pixels(x, y, offsets * scale, which)
+        return self._renderers[tile].pixels(x, y, offsets * scale, which)
 
     def _weights(self, tile: Tile, columns: Array, rows: Array, which: Array | None) -> Array:
         """Return the weight of a tile at each point of a grid, or at some of them."""
@@ -141,13 +154,27 @@ class MosaicRenderer:
         """Convert coordinates to px from the left or the top."""
         return (positions * max(self._sides) + self._sides[axis]) / 2
 
-    def _opened(self, tile: Tile) -> "Renderer":
-        if tile not in self._renderers:
-            while len(self._renderers) >= OPEN_MODELS:
-                self._renderers.popitem(last=False)[1].close()
-            self._renderers[tile] = self._make_renderer(tile)
-        self._renderers.move_to_end(tile)
-        return self._renderers[tile]
+    def _tiles(self, across: _Part, down: _Part) -> list[Tile]:
+        """Return the tiles that cover the pixels of two parts."""
+        return [self._tiling.tile(row, column) for row in down.tiles for column in across.tiles]
+
+    def _open(self, tiles: Iterable[Tile]) -> None:
+        """Make the renderers of tiles, and close those that were not needed for the longest."""
+        needed = dict.fromkeys(tiles)
+        missing = [tile for tile in needed if tile not in self._renderers]
+        for tile in needed.keys() - missing:
+            self._renderers.move_to_end(tile)
+        unneeded = [tile for tile in self._renderers if tile not in needed]
+        for tile in unneeded[: max(0, len(self._renderers) + len(missing) - self._most_open)]:
+            self._renderers.pop(tile).close()
+        models: dict[Tile, Model] = {}
+
+        def load(number: int, _: int) -> None:
+            models[missing[number]] = self._load(missing[number])
+
+        self._pool.run(load, len(missing))
+        for tile in missing:  # by this thread, whose stream it is
+            self._renderers[tile] = self._make_renderer(models.pop(tile))
 
 
 def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:

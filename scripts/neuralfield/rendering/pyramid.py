@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
 from neuralfield.images.image import MODES, ImageData
-from neuralfield.images.pixel_file import header_bytes, write_pixel_file
+from neuralfield.images.pixel_file import header_bytes, write_bands
 from neuralfield.images.vips import only_loaders
 from neuralfield.rendering.render import Options, render_bands
 from neuralfield.system.device import Device
@@ -101,7 +101,8 @@ def _rendered(
     with TemporaryDirectory(prefix=".render_", dir=folder) as temporary:
         path = Path(temporary, "pixels.npy")
         bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
-        write_pixel_file(path, width, height, (ImageData(band, mode, bit_depth) for band in bands))
+        with path.open("wb") as file:
+            write_bands(file, width, height, (ImageData(band, mode, bit_depth) for band in bands))
         only_loaders("Raw")
         image = pyvips.Image.rawload(
             str(path),

@@ -70,11 +70,13 @@ class KeptResults:
         these.
         """
         try:
-            digests = {}
-            for name, path in outputs.items():
+            digests: dict[str, str] = {}
+            # folders first: the last snapshot often has the bytes of the network
+            for name, path in sorted(outputs.items(), key=lambda output: output[1].is_file()):
                 for file in _visible_files(path) if path.is_dir() else (path,):
                     digest = _sha256(file)
-                    _put(file, self.folder / digest, as_link=path.is_dir())
+                    if digest not in digests.values():
+                        _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
             write_json(self._list, {"run": self.fingerprint, "files": digests}, indent=1)
             self._remove_others(is_last)

@@ -72,15 +72,13 @@ def fit_batch(
         active = [one for one in active if not _publish_kept(one)]
         if not active:
             return
-        for one in active:
-            one.folder.forget_other_runs()
-            _resume(one)
+        writers = stack.enter_context(ThreadPoolExecutor(_WRITERS))
+        list(writers.map(_resume, active))
         engines = EngineBatch(execution.device, side_by_side)
         stack.callback(engines.close)
         train_all(active, execution, engines, stop)
         _raise_failures(active)
-        with ThreadPoolExecutor(_WRITERS) as writers:
-            list(writers.map(_publish, active))
+        list(writers.map(_publish, active))
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
@@ -131,6 +129,7 @@ def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
 def _resume(active: ActiveTraining) -> None:
     """Go on from the latest state, the earlier segment, or a fresh network."""
     training, trainer, folder = active.training, active.trainer, active.folder
+    folder.forget_other_runs()
     last_step, earlier_segment = training.last_step, training.earlier_segment
     taken_snapshots = folder.whole_snapshots(trainer.snapshot_reader())
 
@@ -142,6 +141,7 @@ def _resume(active: ActiveTraining) -> None:
     if found:
         step, arrays, metadata = found
         trainer.restore(arrays, metadata)
+        active.saved_at_s = trainer.seconds
         if step < last_step:
             since = _since_rollback(trainer)
             training.execution.note(f"going on from the state saved after step {step:,}{since}")
@@ -156,6 +156,7 @@ def _resume(active: ActiveTraining) -> None:
         expected = f"run {folder.fingerprint}, this training"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
+    active.saved_at_s = trainer.seconds
     link_snapshots(
         earlier_segment / "snapshots",
         folder.snapshots,

@@ -51,6 +51,9 @@ class Execution:
     notes: list[str] = field(default_factory=list)  # lines for that record
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
     """Called with the trainers after each call to the engine; they change nothing of them."""
+    last_state_after_s: float = 0.0
+    """The state after the last step is saved, for a publication that fails, only where the steps
+    since the state before took at least this long."""
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -89,6 +92,8 @@ class ActiveTraining:
     """Set when the training diverges for the second time; it takes no further step."""
     new_row: dict[str, float] | None = None
     """A completed row of the history that is not reported yet."""
+    saved_at_s: float = 0.0
+    """The trainer's seconds when its state was saved last."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -104,7 +109,14 @@ class ActiveTraining:
             if trainer.steps_taken in trainer.snapshot_steps:
                 trainer.save_snapshot(self.folder.snapshots)
             if trainer.steps_taken == self.training.last_step:
-                self.folder.save(trainer.steps_taken, *trainer.state())
+                self._save_if_long()
+
+    def _save_if_long(self) -> None:
+        """Save the last state, or only check it: see `Execution.last_state_after_s`."""
+        state = self.trainer.state()
+        unsaved_s = self.trainer.seconds - self.saved_at_s
+        if unsaved_s >= self.training.execution.last_state_after_s:
+            self.folder.save(self.trainer.steps_taken, *state)
 
     def report(self) -> None:
         row, self.new_row = self.new_row, None
@@ -114,6 +126,7 @@ class ActiveTraining:
     def save(self) -> None:
         with self._rolling_back():
             self.folder.save(self.trainer.steps_taken, *self.trainer.state())
+            self.saved_at_s = self.trainer.seconds
 
     @contextmanager
     def _rolling_back(self) -> Iterator[None]:

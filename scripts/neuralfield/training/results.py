@@ -8,6 +8,7 @@ import platform
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,12 @@ def publish_results(
     write_json(record, written)
 
 
+@cache
+def _numba_version() -> str:
+    """Read the version from the files of the package: it is slow, and there may be many records."""
+    return importlib.metadata.version("numba")
+
+
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
     if trainer.best is None:
         trainer.save_network(path, finish(trainer))
@@ -110,7 +117,7 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
     if execution.device.kind == "gpu":
         versions["cupy"] = execution.device.xp.__version__
     if trainer.engine.name == "cpu":
-        versions["numba"] = importlib.metadata.version("numba")
+        versions["numba"] = _numba_version()
     return {
         "device": execution.device.name,
         "engine": trainer.engine.name,

@@ -179,14 +179,14 @@ def test_a_snapshot_of_another_step_or_training_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 6, 13, 40])
-@pytest.mark.parametrize("height", [40, 7])
-def test_numbers_of_bands_are_those_of_the_whole(rows, height):
+@pytest.mark.parametrize(("height", "width"), [(40, 31), (7, 31), (40, 2100)])
+def test_numbers_of_bands_are_those_of_the_whole(rows, height, width):
     rng = np.random.default_rng(1)
-    reference = rng.random((height, 31, 3), np.float32)
+    reference = rng.random((height, width, 3), np.float32)
     image = (reference + rng.normal(0, 0.1, reference.shape)).clip(0, 1).astype(np.float32)
-    seams = np.zeros((height, 31), bool)
+    seams = np.zeros((height, width), bool)
     seams[:, 12:20] = True
-    running = RunningMetrics()
+    running = RunningMetrics(threads=2)
     for top in range(0, height, rows):
         part = slice(top, top + rows)
         running.add(image[part], reference[part], seams[part])

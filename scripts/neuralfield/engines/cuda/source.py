@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ SHARED_NUMBERS: Mapping[str, Any] = {
 """Numbers that Python and all kernels need, by the names that kernels have for them."""
 
 
+@cache
 def read_source(path: Path) -> str:
     """Read a CUDA file with the local files it includes in place, each once."""
     included: set[Path] = set()

@@ -90,13 +90,13 @@ class FittedImage(Task, Generic[Settings]):
     def model(self) -> Model:
         return Model(self.field, self.shape, self.mode, {})
 
+    @cached_property
+    def _values_digest(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest()
+
     def identity(self) -> list[Any]:
-        identity = [
-            describe_field(self.field),
-            self.mode,
-            list(self.values.shape),
-            hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest(),
-        ]
+        shape = list(self.values.shape)
+        identity = [describe_field(self.field), self.mode, shape, self._values_digest]
         return [*identity, "constant"] if self.is_solved else identity
 
 

@@ -1,6 +1,7 @@
 """A large image as many models, one for each of its tiles."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,13 @@ def models_of(path: Path) -> str:
     return "tiles/{tile}/model.safetensors"
 
 
-def save_mosaic(path: Path, tiling: Tiling) -> None:
+def save_mosaic(path: Path, tiling: Tiling, threads: int = 1) -> None:
     """Write down which models make an image together, see `models_of`, and their checksums."""
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
     places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
+    with ThreadPoolExecutor(threads) as pool:
+        checksums = dict(zip(places, pool.map(_checksum, places.values()), strict=True))
     description = {
         "format": _FORMAT,
         "width": tiling.width,
@@ -84,7 +87,7 @@ def save_mosaic(path: Path, tiling: Tiling) -> None:
         "tile_px": tiling.tile_px,
         "overlap_px": tiling.overlap_px,
         "models": models,
-        "sha256": {name: _checksum(place) for name, place in places.items()},
+        "sha256": checksums,
     }
     write_json(path, description, indent=1)
 
