@@ -39,7 +39,7 @@ PHASES = {
     "pyramid": "results/image/network/pyramid",
     "metrics": "results/image/network/metrics.json",
 }
-"""What is made, in order, and timed apart."""
+"""Files that are made, in order, and timed apart."""
 
 _SQUARES_LOOKED_AT = 24
 
