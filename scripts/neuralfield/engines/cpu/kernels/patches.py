@@ -52,13 +52,13 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
         count = last - first + 1
         kept = 0
         for other in range(max(top - reach_px, 0), min(top + reach_px, height - PATCH_PX) + 1):
-            distances[:count] = 0
+            for place in range(count):
+                distances[place] = 0
             for row in range(PATCH_PX):
                 for column in range(PATCH_PX):
                     own = image[top + row, left + column]
-                    line = image[other + row, first + column : first + column + count]
                     for place in range(count):
-                        difference = line[place] - own
+                        difference = image[other + row, first + column + place] - own
                         distances[place] += difference * difference
             if other == top:
                 distances[left - first] = -1  # before equal ones
@@ -75,7 +75,8 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
                 nearest[rank] = distances[place]
                 found[number, rank, 0], found[number, rank, 1] = other, first + place
         for rank in range(kept, GROUP):
-            found[number, rank] = found[number, rank % kept]
+            found[number, rank, 0] = found[number, rank % kept, 0]
+            found[number, rank, 1] = found[number, rank % kept, 1]
 
 
 @entry_point
@@ -100,7 +101,9 @@ def find_bases(image, start, stop, found, bases):
     means = np.empty(_PIXELS, np.float32)
     covariances = np.empty((_PIXELS, _PIXELS), np.float32)
     products = np.empty((_PIXELS, _PIXELS), np.float32)
-    basis = np.eye(_PIXELS, dtype=np.float32)
+    basis = np.zeros((_PIXELS, _PIXELS), np.float32)
+    for pixel in range(_PIXELS):
+        basis[pixel, pixel] = 1
     for number in range(start, stop):
         _gather(image, found[number], numbers, means)
         _multiply_in_pairs(numbers, covariances)
@@ -108,7 +111,9 @@ def find_bases(image, start, stop, found, bases):
         for _ in range(1 if goes_on else _FIRST_TURNS):
             _multiply(basis, covariances, products)
             _make_orthonormal(products, basis)
-        bases[number - start] = basis
+        for row in range(_PIXELS):
+            for pixel in range(_PIXELS):
+                bases[number - start, row, pixel] = basis[row, pixel]
 
 
 @entry_point
@@ -254,7 +259,8 @@ def _haar(numbers, other):
                 first, second = numbers[row, rank], numbers[row, half + rank]
                 other[row, rank] = scale * (first + second)
                 other[row, half + rank] = scale * (first - second)
-            numbers[row, : 2 * half] = other[row, : 2 * half]
+            for rank in range(2 * half):
+                numbers[row, rank] = other[row, rank]
             half //= 2
 
 
@@ -268,5 +274,6 @@ def _inverse_haar(numbers, other):
                 mean, difference = numbers[row, rank], numbers[row, half + rank]
                 other[row, rank] = scale * (mean + difference)
                 other[row, half + rank] = scale * (mean - difference)
-            numbers[row, : 2 * half] = other[row, : 2 * half]
+            for rank in range(2 * half):
+                numbers[row, rank] = other[row, rank]
             half *= 2
