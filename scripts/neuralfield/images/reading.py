@@ -233,10 +233,6 @@ def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
     """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
     import pyvips
 
-    is_tiff = isinstance(image, TiffImagePlugin.TiffImageFile)
-    if is_tiff and image.tag_v2.get(338, ())[:1] == (1,):
-        found = "is a TIFF of 16 bits whose alpha is multiplied into the colour"
-        raise InputError(where, found, "an alpha of its own", EXPORT)
     only_loaders("Png", "Tiff")
     try:
         stored = pyvips.Image.new_from_file(where, access="sequential", fail_on="error")
@@ -245,7 +241,7 @@ def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
         pixels = stored.numpy().reshape(stored.height, stored.width, stored.bands)
     except pyvips.Error as error:
         raise OSError(reason_of(error)) from error
-    if is_tiff:  # as Pillow, drop extra channels other than alpha
+    if image.format == "TIFF":  # as Pillow, drop extra channels other than alpha
         return pixels[..., : len(image.getbands())]
     return pixels[..., [0, 0, 0, 1]] if stored.bands == 2 else pixels
 

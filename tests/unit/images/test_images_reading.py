@@ -248,10 +248,15 @@ def test_tiles_and_planes_of_16_bits(tmp_path):
         expect(read_image(tmp_path / name), "rgb", 16, levels)
 
 
-def test_multiplied_alpha_of_16_bits_is_refused(tmp_path):
-    tifffile.imwrite(tmp_path / "a.tif", DEEP, photometric="rgb", extrasamples=["assocalpha"])
-    with pytest.raises(InputError, match=r"alpha is multiplied .*export it as PNG"):
-        read_image(tmp_path / "a.tif")
+def test_colour_is_divided_by_the_alpha_that_was_multiplied_into_it(tmp_path):
+    for levels, white in ((RGBA, 255), (DEEP, 65535)):
+        alpha = np.maximum(levels[..., 3:], white // 2)
+        colour = (levels[..., :3] / white * alpha).round().astype(levels.dtype)
+        stored = np.concatenate([colour, alpha], axis=-1)
+        tifffile.imwrite(tmp_path / "a.tif", stored, photometric="rgb", extrasamples=["assocalpha"])
+        pixels = read_image(tmp_path / "a.tif").pixels
+        np.testing.assert_array_equal(pixels[..., 3:], alpha)
+        np.testing.assert_allclose(pixels[..., :3], levels[..., :3], rtol=0, atol=2)
 
 
 @pytest.mark.parametrize(
