@@ -164,8 +164,14 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
             found = "has more text or a larger colour profile in it than is unpacked"
             expected = f"at most {MAX_PROFILE_BYTES >> 20} MiB of each"
             raise InputError(where, found, expected, f"{EXPORT} without its metadata") from error
-        found = f"is cut off or damaged ({reason})"
-        raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
+        raise undecodable(where, reason) from error
+
+
+def undecodable(where: str, reason: str) -> InputError:
+    """Return the error for a file that a decoder has refused for a reason."""
+    if "not supported" in reason:
+        return InputError(where, f"is of an uncommon layout ({reason})", EXPECTED, EXPORT)
+    return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 
 @contextmanager
