@@ -91,14 +91,24 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Read width and height in px from a file's first bytes, without decoding it; raises
-    `InputError` where that is missing, empty, or not an image.
+    """Read width and height in px of the upright image from a file's first bytes, without decoding
+    it; raises `InputError` where that is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):
             return size
         with Image.open(file, formats=FORMATS) as image:
-            return image.size
+            width, height = image.size
+            return (height, width) if _is_on_its_side(image) else (width, height)
+
+
+def _is_on_its_side(image: Image.Image) -> bool:
+    """Return whether EXIF swaps the sides of an image that is opened, and not decoded yet."""
+    if image.format == "TIFF":  # its sides are those of the upright image
+        return False
+    if image.format == "PNG" and "exif" not in image.info:  # Pillow would decode it all
+        return False
+    return image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:

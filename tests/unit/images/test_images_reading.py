@@ -10,6 +10,7 @@ from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_image
 from neuralfield.images.image import MODES
+from neuralfield.images.reading import image_size
 from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)
@@ -287,6 +288,7 @@ def test_images_come_upright(tmp_path, orientation, name):
         expected = np.asarray(ImageOps.exif_transpose(image))
     assert expected.shape[:2] == ((13, 17) if orientation < 5 else (17, 13))
     expect(read_image(tmp_path / name), "rgb", 8, expected)
+    assert image_size(tmp_path / name) == expected.shape[1::-1]
     upper = read_image(deep_reference(tmp_path, orientation, name)).pixels >> 8
     np.testing.assert_array_equal(upper, expected)
 
