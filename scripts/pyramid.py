@@ -5,6 +5,8 @@ from typing import Any
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
+from neuralfield.images.facts import kind_in
+from neuralfield.images.kind import Kind
 from neuralfield.rendering.pyramid import write_pyramid, write_tiff
 from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import select_device
@@ -21,7 +23,7 @@ def main(
     pyramid: Path | None = None,
     tiff: Path | None = None,
     size: int | None = None,
-    is_line_art: bool = False,
+    kind: Kind = Kind.PHOTOGRAPH,
     expected: ExpectedNetwork | None = None,
     samples: int | str = "auto",
     bit_depth: int = 8,
@@ -31,8 +33,8 @@ def main(
     """Render with `size` pixels on the longer side, by default the image's own, in bounded memory.
 
     The folder `pyramid` gets a Deep Zoom pyramid, and ``index.html``, which shows it without
-    internet. Its tiles are JPEG, or PNG for line art and images with transparency. The file `tiff`
-    is a BigTIFF. Another network than the expected one is refused.
+    internet. Its tiles are JPEG for photographs without transparency, and PNG for other kinds of
+    images. The file `tiff` is a BigTIFF. Another network than the expected one is refused.
     """
     network = expected.load(model) if expected else load_trained(model)
     sides = (network.width, network.height)
@@ -42,7 +44,7 @@ def main(
     if tiff:
         write_tiff(network, tiff, width, height, device=place, bit_depth=bit_depth, **options)
     if pyramid:
-        suffix = ".png" if is_line_art or network.channels == 4 else ".jpg"
+        suffix = ".jpg" if kind == Kind.PHOTOGRAPH and network.channels < 4 else ".png"
         write_pyramid(network, pyramid, width, height, suffix=suffix, device=place, **options)
         page = pyramid_page(image, field, width, height, suffix)
         write_atomically(pyramid / "index.html", page.encode())
@@ -55,7 +57,7 @@ def _of_the_job(job: Any) -> dict[str, Any]:
         **job.params.settings,
         "field": job.wildcards.field,
         "size": int(size) if size else None,
-        "is_line_art": expected.facts["resized"].get("is_line_art", False),
+        "kind": kind_in(expected.facts),
         "expected": expected,
     }
 

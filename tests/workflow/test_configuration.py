@@ -245,6 +245,12 @@ def test_images_are_found_beside_the_snakefile(written):
             "model.json",
             "image: model.json is not an image that can be read; expected",
         ),
+        ("image", ".", "image: .: is a folder; expected the path of an image; name a file in it"),
+        (
+            "sise",
+            9,
+            "sise: unknown key; expected a key that config.yaml explains; did you mean size?",
+        ),
         ("size", "tall", "config.yaml: size: 'tall' without an image; expected it beside image="),
         (
             "steps",

@@ -53,11 +53,5 @@ def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float])
     except NeuralfieldError:
         return 0, 0
     left, top, right, bottom = box
-    width, height = own
-    # a photograph may have to be turned by a quarter, which the first bytes do not tell
-    shapes = [
-        ImageShape(*size_in_training(sides, image.get("size")), channels=1)
-        for sides in ((width, height), (height, width))
-    ]
-    sizes = [size_for_longer_side(shape, longer_px, (left, top, right, bottom)) for shape in shapes]
-    return min(sizes, key=lambda sides: sides[0] * sides[1])
+    shape = ImageShape(*size_in_training(own, image.get("size")), channels=1)
+    return size_for_longer_side(shape, longer_px, (left, top, right, bottom))

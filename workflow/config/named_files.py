@@ -41,11 +41,8 @@ def require_file(path: str, where: str, what: str) -> Path:
     """
     found = find_file(path)
     if found is None:
-        state = "is a folder" if os.path.isdir(os.path.expanduser(path)) else "no such file"  # noqa: PTH111, PTH112
-        raise ConfigError(
-            where,
-            f"{path}: {state}",
-            f"the path of {what}",
-            f"write it relative to the working directory, {Path.cwd()}",
-        )
+        state, remedy = "no such file", f"write it relative to the working directory, {Path.cwd()}"
+        if os.path.isdir(os.path.expanduser(path)):  # noqa: PTH111, PTH112
+            state, remedy = "is a folder", "name a file in it"
+        raise ConfigError(where, f"{path}: {state}", f"the path of {what}", remedy)
     return found

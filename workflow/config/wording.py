@@ -63,10 +63,12 @@ def in_words(
     value: Any = error.instance
     if error.validator == "additionalProperties":
         known = list(rule["properties"])
+        beside_image = () if place else read_schema()["$defs"]["image"]["properties"]
         for key in value:
             if key not in known:
                 home = _home(place, key, whole or {})
-                yield _unknown_key(key, value[key], known, where_is((*place, key)), home)
+                guess = did_you_mean(key, [*known, *beside_image])
+                yield _unknown_key(key, value[key], known, guess, where_is((*place, key)), home)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
@@ -87,8 +89,9 @@ def in_words(
         yield ConfigError(where_is(place), as_written(value), expectation(rule), remedy)
 
 
-def _unknown_key(key: str, value: Any, known: list[str], where: str, home: Place) -> ConfigError:
-    guess = did_you_mean(key, known)
+def _unknown_key(
+    key: str, value: Any, known: list[str], guess: str, where: str, home: Place
+) -> ConfigError:
     expected = "a key that config.yaml explains" if guess else f"one of {', '.join(known)}"
     if home:
         expected = f"this key in {'.'.join(map(str, home[:-1]))}"

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import TiffImagePlugin
 
 from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.image import MODES, ImageData
-from neuralfield.images.reading import EXPECTED, EXPORT
+from neuralfield.images.reading import EXPECTED, EXPORT, undecodable
 from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.system.errors import InputError
-from neuralfield.system.input_files import FETCH_AGAIN, open_input
+from neuralfield.system.input_files import open_input
 
 if TYPE_CHECKING:
     import pyvips
@@ -30,6 +31,9 @@ FORMATS = ("Png", "Jpeg", "Tiff", "Webp")
 
 SPACES = {"b-w": "GRAY", "grey16": "GRAY", "srgb": "RGB", "rgb16": "RGB", "cmyk": "CMYK"}
 """Colour spaces by libvips' names of interpretations."""
+
+_COLOURS = {"GRAY": 1, "RGB": 3, "CMYK": 4}
+"""Channels of each colour space."""
 
 DTYPES = {"uchar": np.uint8, "ushort": np.uint16}
 
@@ -81,8 +85,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
             stored = np.frombuffer(content, dtype).reshape(count, image.width, image.bands)
             yield convert(stored[..., [0, 0, 0, 1]] if image.bands == 2 else stored)
     except pyvips.Error as error:
-        found = f"is cut off or damaged ({reason_of(error)})"
-        raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
+        raise undecodable(str(path), reason_of(error)) from error
 
 
 def choose_mode(path: str | os.PathLike) -> str:
@@ -124,9 +127,28 @@ def _opened(path: str | os.PathLike, access: str = "sequential") -> "pyvips.Imag
     if image.interpretation not in SPACES or image.format not in DTYPES:
         found = f"is of the kind {image.interpretation}, {image.bands} x {image.format}"
         raise InputError(str(path), found, "grey, RGB or CMYK of 8 or 16 bits a channel", EXPORT)
+    if str(image.get("vips-loader")).startswith("tiff"):
+        image = _without_extra_channels(image, path)
     if image.bands > 4:
         raise InputError(str(path), f"has {image.bands} channels", "at most 4", EXPORT)
     return image
+
+
+def _without_extra_channels(image: "pyvips.Image", path: str | os.PathLike) -> "pyvips.Image":
+    """Drop the channels of a TIFF that are neither colour nor alpha, such as infrared."""
+    with open_input(path, EXPECTED) as file:
+        start = file.read(8)
+        if start[:4] == b"MM\0+":  # a big-endian BigTIFF, of which Pillow reads no tags
+            return image
+        start += file.read(8) if start[2:3] == b"+" else b""
+        tags = TiffImagePlugin.ImageFileDirectory_v2(start)
+        file.seek(tags.next)
+        tags.load(file)
+    colours = _COLOURS[SPACES[str(image.interpretation)]]
+    if colours == 1 < image.bands and tags.get(284) == 2:  # libvips mixes their values up
+        raise undecodable(str(path), "planes of grey and of alpha are not supported")
+    kept = colours + (tags.get(338, ())[:1] in ((1,), (2,)))
+    return image[:kept] if kept < image.bands else image
 
 
 def _require_whole(path: str | os.PathLike) -> None:
@@ -135,8 +157,7 @@ def _require_whole(path: str | os.PathLike) -> None:
         try:
             require_whole_by_vips(os.fspath(path), "JPEG")
         except OSError as error:
-            found = f"is cut off or damaged ({error})"
-            raise InputError(str(path), found, EXPECTED, FETCH_AGAIN) from error
+            raise undecodable(str(path), str(error)) from error
 
 
 def _orientation(image: "pyvips.Image") -> int:

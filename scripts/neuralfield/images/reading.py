@@ -91,14 +91,24 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Read width and height in px from a file's first bytes, without decoding it; raises
-    `InputError` where that is missing, empty, or not an image.
+    """Read width and height in px of the upright image from a file's first bytes, without decoding
+    it; raises `InputError` where that is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):
             return size
         with Image.open(file, formats=FORMATS) as image:
-            return image.size
+            width, height = image.size
+            return (height, width) if _is_on_its_side(image) else (width, height)
+
+
+def _is_on_its_side(image: Image.Image) -> bool:
+    """Return whether EXIF swaps the sides of an image that is opened, and not decoded yet."""
+    if image.format == "TIFF":  # its sides are those of the upright image
+        return False
+    if image.format == "PNG" and "exif" not in image.info:  # Pillow would decode it all
+        return False
+    return image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
@@ -164,8 +174,14 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
             found = "has more text or a larger colour profile in it than is unpacked"
             expected = f"at most {MAX_PROFILE_BYTES >> 20} MiB of each"
             raise InputError(where, found, expected, f"{EXPORT} without its metadata") from error
-        found = f"is cut off or damaged ({reason})"
-        raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
+        raise undecodable(where, reason) from error
+
+
+def undecodable(where: str, reason: str) -> InputError:
+    """Return the error for a file that a decoder has refused for a reason."""
+    if "not supported" in reason:
+        return InputError(where, f"is of an uncommon layout ({reason})", EXPECTED, EXPORT)
+    return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 
 @contextmanager
@@ -233,10 +249,6 @@ def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
     """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
     import pyvips
 
-    is_tiff = isinstance(image, TiffImagePlugin.TiffImageFile)
-    if is_tiff and image.tag_v2.get(338, ())[:1] == (1,):
-        found = "is a TIFF of 16 bits whose alpha is multiplied into the colour"
-        raise InputError(where, found, "an alpha of its own", EXPORT)
     only_loaders("Png", "Tiff")
     try:
         stored = pyvips.Image.new_from_file(where, access="sequential", fail_on="error")
@@ -245,7 +257,7 @@ def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
         pixels = stored.numpy().reshape(stored.height, stored.width, stored.bands)
     except pyvips.Error as error:
         raise OSError(reason_of(error)) from error
-    if is_tiff:  # as Pillow, drop extra channels other than alpha
+    if image.format == "TIFF":  # as Pillow, drop extra channels other than alpha
         return pixels[..., : len(image.getbands())]
     return pixels[..., [0, 0, 0, 1]] if stored.bands == 2 else pixels
 

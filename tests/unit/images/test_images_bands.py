@@ -87,6 +87,25 @@ def test_16_bits(tmp_path, options, pixels):
     np.testing.assert_array_equal(found, pixels.reshape(found.shape))
 
 
+@pytest.mark.parametrize("options", [{}, {"byteorder": ">"}, {"bigtiff": True}], ids=str)
+@pytest.mark.parametrize("alpha", [True, False])
+def test_a_fourth_channel_is_alpha_only_where_the_file_says_so(tmp_path, options, alpha):
+    pixels = np.random.default_rng(3).integers(0, 256, (20, 30, 5), np.uint8)
+    extra = ["unassalpha" if alpha else "unspecified", "unspecified"]
+    path = write(tmp_path / "a.tif", pixels, extrasamples=extra, **options)
+    found = np.concatenate(list(bands.read_bands(path)))
+    np.testing.assert_array_equal(found, pixels[..., : 3 + alpha])
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_planes_that_libvips_cannot_read_are_not_called_damaged(tmp_path, channels):
+    options = {"photometric": "rgb", "tile": (16, 16)} if channels == 4 else {}
+    options |= {"planarconfig": "separate", "extrasamples": ["unassalpha"]}
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((channels, 20, 30), np.uint16), **options)
+    with pytest.raises(InputError, match=r"uncommon layout .*not supported.*export it as PNG"):
+        list(bands.read_bands(tmp_path / "a.tif"))
+
+
 def test_16_bit_png(tmp_path):
     write_image(tmp_path / "a.png", ImageData(DEEP, "rgb", 16))
     expect_the_same(tmp_path / "a.png")

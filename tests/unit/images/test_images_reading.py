@@ -10,6 +10,7 @@ from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_image
 from neuralfield.images.image import MODES
+from neuralfield.images.reading import image_size
 from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)
@@ -248,10 +249,15 @@ def test_tiles_and_planes_of_16_bits(tmp_path):
         expect(read_image(tmp_path / name), "rgb", 16, levels)
 
 
-def test_multiplied_alpha_of_16_bits_is_refused(tmp_path):
-    tifffile.imwrite(tmp_path / "a.tif", DEEP, photometric="rgb", extrasamples=["assocalpha"])
-    with pytest.raises(InputError, match=r"alpha is multiplied .*export it as PNG"):
-        read_image(tmp_path / "a.tif")
+def test_colour_is_divided_by_the_alpha_that_was_multiplied_into_it(tmp_path):
+    for levels, white in ((RGBA, 255), (DEEP, 65535)):
+        alpha = np.maximum(levels[..., 3:], white // 2)
+        colour = (levels[..., :3] / white * alpha).round().astype(levels.dtype)
+        stored = np.concatenate([colour, alpha], axis=-1)
+        tifffile.imwrite(tmp_path / "a.tif", stored, photometric="rgb", extrasamples=["assocalpha"])
+        pixels = read_image(tmp_path / "a.tif").pixels
+        np.testing.assert_array_equal(pixels[..., 3:], alpha)
+        np.testing.assert_allclose(pixels[..., :3], levels[..., :3], rtol=0, atol=2)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +288,7 @@ def test_images_come_upright(tmp_path, orientation, name):
         expected = np.asarray(ImageOps.exif_transpose(image))
     assert expected.shape[:2] == ((13, 17) if orientation < 5 else (17, 13))
     expect(read_image(tmp_path / name), "rgb", 8, expected)
+    assert image_size(tmp_path / name) == expected.shape[1::-1]
     upper = read_image(deep_reference(tmp_path, orientation, name)).pixels >> 8
     np.testing.assert_array_equal(upper, expected)
 

@@ -12,6 +12,7 @@ import pyramid
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images import read_image_bands
 from neuralfield.images.image import CHANNELS
+from neuralfield.images.kind import Kind
 from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.pyramid import OVERLAP_PX, TILE_PX
 from neuralfield.rendering.render import render
@@ -51,7 +52,7 @@ def finest(folder: Path) -> np.ndarray:
 @pytest.mark.parametrize("mode", ["grey", "rgb", "rgba"])
 def test_a_pyramid_is_the_render(tmp_path, mode):
     model, folder = make_model(tmp_path, mode), tmp_path / "pyramid"
-    drawn = {"is_line_art": True, "size": WIDTH, "device": "cpu"}
+    drawn = {"kind": Kind.LINE_ART, "size": WIDTH, "device": "cpu"}
     pyramid.main(model, image="cub", field="siren", pyramid=folder, **drawn)
     np.testing.assert_array_equal(finest(folder), rendered(model, 8))
     assert 'Width="600"' in (folder / "image.dzi").read_text()
@@ -63,6 +64,14 @@ def test_photographs_are_stored_as_jpeg(tmp_path):
     pyramid.main(model, image="cub", field="siren", pyramid=folder, size=WIDTH, device="cpu")
     off = finest(folder).astype(int) - rendered(model, 8)
     assert np.abs(off).mean() < 2 and list(folder.rglob("*.jpg"))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_only_photographs_are_stored_with_loss(tmp_path, kind):
+    model, folder = make_model(tmp_path), tmp_path / "pyramid"
+    pyramid.main(model, image="cub", field="siren", pyramid=folder, device="cpu", kind=kind)
+    suffixes = {path.suffix for path in folder.glob("image_files/*/*")}
+    assert suffixes == {".jpg" if kind == Kind.PHOTOGRAPH else ".png"}
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16])
@@ -78,7 +87,7 @@ def test_a_tiff_is_the_render(tmp_path, bit_depth):
 
 def test_its_page_zooms_without_internet(page: Page, tmp_path):
     model, folder = make_model(tmp_path), tmp_path / "pyramid"
-    drawn = {"is_line_art": True, "size": WIDTH, "device": "cpu"}
+    drawn = {"kind": Kind.LINE_ART, "size": WIDTH, "device": "cpu"}
     pyramid.main(model, image="<b>cub</b>", field="siren", pyramid=folder, **drawn)
     text = (folder / "index.html").read_text()
     assert "http" not in text.replace("http-equiv", "") and "<b>" not in text
