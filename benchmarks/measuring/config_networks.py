@@ -13,7 +13,7 @@ from measuring.images import PHOTO
 from neuralfield.images import ImageData
 from neuralfield.images.kind import kind_of
 from neuralfield.tasks.image.presets import PRESETS
-from neuralfield.tasks.image_fit import with_detail_share, with_output
+from neuralfield.tasks.image_fit import with_choices_for, with_output
 from neuralfield.tasks.training_settings import of_the_training
 
 
@@ -61,5 +61,5 @@ class ConfigNetworks:
         """The settings of a network for an image, and those of its training."""
         field = dict(self._fields[name])
         kind = kind_of(image)
-        training = with_detail_share(of_the_training(field.pop("training")), kind)
+        training = with_choices_for(kind, of_the_training(field.pop("training")))
         return with_output(field, kind, image.mode, training["loss"]), training

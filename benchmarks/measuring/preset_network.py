@@ -12,7 +12,7 @@ from neuralfield.images import ImageData
 from neuralfield.images.kind import kind_of
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
-from neuralfield.tasks.image_fit import with_detail_share, with_output
+from neuralfield.tasks.image_fit import with_choices_for, with_output
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 
 
@@ -42,7 +42,7 @@ class PresetNetwork:
     def settings(self, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the network for an image, and those of its training."""
         kind = kind_of(image)
-        training = with_detail_share(self.training, kind)
+        training = with_choices_for(kind, self.training)
         field = {"output": "auto", **self.field}
         return with_output(field, kind, image.mode, training.get("loss", "mse")), training
 

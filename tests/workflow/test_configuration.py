@@ -15,7 +15,7 @@ from neuralfield.fields.siren import Siren
 from neuralfield.images.kind import Kind
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
-from neuralfield.tasks.image_fit import with_detail_share
+from neuralfield.tasks.image_fit import with_choices_for
 from neuralfield.tasks.training_settings import HOW_AND_WHERE, ImageTraining
 
 
@@ -358,7 +358,7 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
 def test_schema_and_training_agree(written):
     """The settings without those that say where and how it is worked on."""
     training = read(written)["fields"]["siren"]["training"]
-    training = with_detail_share(training, Kind.PHOTOGRAPH)
+    training = with_choices_for(Kind.PHOTOGRAPH, training)
     for key in HOW_AND_WHERE:
         training.pop(key, None)
     off = {"gradient_clip_norm": None, "keep_best": False, "epsilon": 1e-8}

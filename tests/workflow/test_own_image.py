@@ -16,7 +16,7 @@ from neuralfield.images import read_facts
 from neuralfield.images.facts import kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.image_fit import settings_for, with_detail_share, with_output
+from neuralfield.tasks.image_fit import settings_for, with_choices_for, with_output
 
 
 def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
@@ -73,9 +73,12 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share,
     (line,) = lines
     assert f"image.png: trained as {kind}, as" in line and f"preset={preset}" in line
     found = kind_in(read_facts(outputs[1]))
-    chosen = with_detail_share({"detail_share": "auto", "steps": 3}, found)
-    assert chosen == {"detail_share": detail_share, "steps": 3}
-    assert with_detail_share({"detail_share": 0.3}, found) == {"detail_share": 0.3}
+    given = {"detail_share": "auto", "residual_scale": "auto", "steps": 3}
+    chosen = with_choices_for(found, given)
+    scale = 4 if kind == "a photograph" else 1
+    assert chosen == {"detail_share": detail_share, "residual_scale": scale, "steps": 3}
+    named = {"detail_share": 0.3, "residual_scale": 2}
+    assert with_choices_for(found, named) == named
     field = with_output({"output": "auto", "steepness": 12}, found, "rgb", "mse")
     assert (field["output"], field["steepness"]) == output
     named = {"output": "sigmoid", "steepness": 7}
@@ -168,7 +171,7 @@ def test_own_image_has_a_size_and_a_name(written):
 
 
 def test_images_are_trained_as_what_they_are_unless_somebody_chose(written):
-    """The resized image shows what it is, when it is trained: see `with_detail_share`."""
+    """The resized image shows what it is, when it is trained: see `with_choices_for`."""
     written["image"] = "tiny.png"
     written["fields"]["plain"]["training"] = {"detail_share": 0.3}
     found = read(written)

@@ -1,21 +1,21 @@
 """Refining an enlarged image by what its similar patches agree on."""
 
-import math
-
 import numpy as np
 
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.resizing import BACK_PROJECTIONS, back_projected
 
-_ROUNDS = 8
-_NOISE = np.geomspace(20 / 255, 10 / 255, _ROUNDS)
+_NOISE = np.geomspace(26 / 255, 6.5 / 255, 6)
 """How far the image is supposed to be wrong in each round."""
 
 _THRESHOLD = 2.7
 """Numbers of a transformed group below so many times the noise become 0."""
 
-_ROUNDS_OF_MATCHES = 4
-"""Rounds after which similar patches are found anew."""
+_MOMENTUM = 0.5
+"""How much further each round goes into the direction of the one before."""
+
+_CORRECTIONS = 2
+"""Back-projections in a round."""
 
 _REACH_PX, _STRIDE_PX, _BAND_PX = 12, 3, 48
 
@@ -29,8 +29,10 @@ def refined(enlarged: np.ndarray, values: np.ndarray, *, threads: int = 1) -> np
     Each round corrects the image so that, reduced by the box filter, it is the small one, and then
     filters groups of similar patches together, with less force from round to round (Tirer & Giryes,
     "Image restoration by iterative denoising and backward projections", IEEE Transactions on Image
-    Processing, 2019; the filter is the first stage of Dabov, Foi, Katkovnik & Egiazarian, "Image
-    denoising by sparse 3-D transform-domain collaborative filtering", ibid., 2007).
+    Processing, 2019). Patches are transformed by the principal components of their group (Dabov,
+    Foi, Katkovnik & Egiazarian, "BM3D image denoising with shape-adaptive principal component
+    analysis", SPARS, 2009; here of squares). Groups are those of the given image: a filtered one
+    looks more like itself than it should.
 
     Parameters
     ----------
@@ -55,11 +57,14 @@ def refined(enlarged: np.ndarray, values: np.ndarray, *, threads: int = 1) -> np
         return _consistent_image(planes, small)
     groups = _SimilarPatches(height, width, threads)
     try:
+        before = planes
         for number, noise in enumerate(_NOISE):
-            mixed = _mixed(_consistent(planes, small, 1), components)
-            if number % _ROUNDS_OF_MATCHES == 0:
+            further = planes + np.float32(_MOMENTUM) * (planes - before)
+            mixed = _mixed(_consistent(further, small, _CORRECTIONS), components)
+            if number == 0:
                 groups.find(mixed[0])
-            planes = _mixed(groups.filtered(mixed, _THRESHOLD * noise), components.T)
+            filtered = groups.filtered(mixed, _THRESHOLD * noise)
+            before, planes = planes, _mixed(filtered, components.T)
     finally:
         groups.close()
     return _consistent_image(planes, small)
@@ -81,13 +86,9 @@ class _SimilarPatches:
         self._found = np.empty((len(self._corners[0]), patches.GROUP, 2), np.int32)
         edges = np.arange(0, height + _BAND_PX, _BAND_PX)
         self._starts = np.searchsorted(self._corners[0], edges)
-        frequencies, places = np.arange(side)[:, None], np.arange(side) + 0.5
-        cosines = np.cos(math.pi / side * frequencies * places) * math.sqrt(2 / side)
-        cosines[0] /= math.sqrt(2)
-        self._cosines = cosines.astype(np.float32)
 
     def find(self, image: np.ndarray) -> None:
-        """Find the groups anew; `image` has the shape (height, width)."""
+        """Find the groups; `image` has the shape (height, width)."""
 
         def find_in_band(band: int, _thread: int) -> None:
             part = self._starts[band : band + 2]
@@ -106,8 +107,11 @@ class _SimilarPatches:
             rows = min(_BAND_PX * (band + 1) + beyond_px, height) - tops[band]
             totals[band] = np.zeros((2, len(channels), rows, channels.shape[2]), np.float32)
             part = self._starts[band : band + 2]
-            given = channels, *part, self._found, self._cosines, limit, tops[band]
-            self._kernels.filter_groups(*given, *totals[band])
+            bases = np.empty((part[1] - part[0], *[self._kernels.PATCH_PX**2] * 2), np.float32)
+            for image, sums, weights in zip(channels, *totals[band], strict=True):
+                self._kernels.find_bases(image, *part, self._found, bases)
+                given = image, *part, self._found, bases, limit, tops[band]
+                self._kernels.filter_groups(*given, sums, weights)
 
         limit = np.float32(threshold)
         self._pool.run(filter_band, len(totals))

@@ -19,6 +19,9 @@ from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 _LINE_ART_DETAIL_SHARE = 0.75
 """The share that ``auto`` stands for; it was measured on drawings, see ``docs/edges.md``."""
 
+_PHOTOGRAPH_RESIDUAL_SCALE = 4
+"""The scale that ``auto`` stands for; it was measured on photographs, see ``docs/presets.md``."""
+
 _MOST_STEEPNESS = 1.0
 """The largest steepness that ``output: auto`` takes for grey lines and pages of mixed kind; see
 ``docs/presets.md``."""
@@ -32,7 +35,7 @@ def settings_for(
     `mode` is that of the source, before it was reduced.
     """
     own = network_settings(with_output(field, kind, mode, training["loss"]))
-    chosen = with_detail_share(of_the_training(training), kind)
+    chosen = with_choices_for(kind, of_the_training(training))
     return own, ImageTraining.from_mapping(chosen)
 
 
@@ -108,11 +111,17 @@ def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> d
     return {**field, "output": "sigmoid", "steepness": steepness}
 
 
-def with_detail_share(training: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
-    """Return the settings of a training with a `detail_share` that is a number.
+def with_choices_for(kind: Kind, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a training, where `auto` leaves the choice to the kind of the image.
 
-    In line art all that counts is at the edges; other images have detail everywhere.
+    In line art all that counts is at the edges; other images have detail everywhere. Patches of
+    photographs are alike in many places, and few of them are flat.
     """
-    if training.get("detail_share") != "auto":
-        return dict(training)
-    return {**training, "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0}
+    choices = {
+        "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0,
+        "residual_scale": _PHOTOGRAPH_RESIDUAL_SCALE if kind == Kind.PHOTOGRAPH else 1,
+    }
+    return {
+        key: choices.get(key, value) if value == "auto" else value
+        for key, value in training.items()
+    }

@@ -158,9 +158,11 @@ class ImageTraining(TrainingSettings):
     residual_scale: int = setting(
         1,
         "with `residual`: how many times finer than the training image the correction is; above 1"
-        " it also keeps what similar patches of the render agree on",
+        " it also keeps what similar patches of the render agree on; auto: 4 for photographs, 1 for"
+        " other images",
         minimum=1,
         maximum=8,
+        auto=True,
         only_with={"supervision": ("footprint",)},
         omit_when_off=True,
     )

@@ -1,6 +1,6 @@
 """Kernels that compare the patches of an image with each other, and filter those that are alike.
 
-Sums over a patch take its numbers in a fixed order, so that bits do not depend on threads.
+Sums are taken in an order that does not depend on threads.
 """
 
 import numpy as np
@@ -8,11 +8,22 @@ import numpy as np
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 
-PATCH_PX = 5
+PATCH_PX = 4
 """Side of a patch."""
 
 GROUP = 64
 """Patches that are filtered together; a power of 2."""
+
+_PIXELS = PATCH_PX * PATCH_PX
+
+_FIRST_TURNS = 4
+"""Turns of the orthogonal iteration for the first group of a row; all others take one."""
+
+_LEAST_VARIANCE, _ROUNDING = 1e-4, 1e-6
+"""Parts of the whole variance, and a variance, that are added so that no direction has none."""
+
+_REORDERED = {"contract", "reassoc", "nsz"}
+"""Sums may be taken in another order, the same each time, in which they use vectors."""
 
 
 @entry_point
@@ -41,13 +52,13 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
         count = last - first + 1
         kept = 0
         for other in range(max(top - reach_px, 0), min(top + reach_px, height - PATCH_PX) + 1):
-            distances[:count] = 0
+            for place in range(count):
+                distances[place] = 0
             for row in range(PATCH_PX):
                 for column in range(PATCH_PX):
                     own = image[top + row, left + column]
-                    line = image[other + row, first + column : first + column + count]
                     for place in range(count):
-                        difference = line[place] - own
+                        difference = image[other + row, first + column + place] - own
                         distances[place] += difference * difference
             if other == top:
                 distances[left - first] = -1  # before equal ones
@@ -64,52 +75,93 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
                 nearest[rank] = distances[place]
                 found[number, rank, 0], found[number, rank, 1] = other, first + place
         for rank in range(kept, GROUP):
-            found[number, rank] = found[number, rank % kept]
+            found[number, rank, 0] = found[number, rank % kept, 0]
+            found[number, rank, 1] = found[number, rank % kept, 1]
 
 
 @entry_point
-def filter_groups(channels, start, stop, found, cosines, threshold, first_row, sums, weights):
-    """Filter groups of similar patches by a hard threshold, and add up what each pixel gets.
+def find_bases(image, start, stop, found, bases):
+    """Find nearly the principal components of each group, from those of the group before.
 
-    A group is transformed by cosines within patches and by Haar wavelets across them; numbers below
-    the threshold become 0 (Dabov, Foi, Katkovnik & Egiazarian, "Image denoising by sparse 3-D
-    transform-domain collaborative filtering", 2007). A group counts more if fewer
-    numbers stay.
+    Orthogonal iteration: products of the covariances with a basis are made orthonormal (Golub & Van
+    Loan, *Matrix Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar
+    components, so that one turn does.
 
     Parameters
     ----------
-    channels : float32, shape (channels, height, width)
+    image : float32, shape (height, width)
+    start, stop : int
+        The groups to take, from left to right.
     found : int32, shape (patches, GROUP, 2)
         See `find_similar`.
-    cosines : float32, shape (PATCH_PX, PATCH_PX)
-        The orthonormal transform of a side.
+    bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
+        Orthonormal rows.
+    """
+    numbers = np.empty((_PIXELS, GROUP), np.float32)
+    means = np.empty(_PIXELS, np.float32)
+    covariances = np.empty((_PIXELS, _PIXELS), np.float32)
+    products = np.empty((_PIXELS, _PIXELS), np.float32)
+    basis = np.zeros((_PIXELS, _PIXELS), np.float32)
+    for pixel in range(_PIXELS):
+        basis[pixel, pixel] = 1
+    for number in range(start, stop):
+        _gather(image, found[number], numbers, means)
+        _multiply_in_pairs(numbers, covariances)
+        goes_on = number > start and found[number, 0, 1] > found[number - 1, 0, 1]
+        for _ in range(1 if goes_on else _FIRST_TURNS):
+            _multiply(basis, covariances, products)
+            _make_orthonormal(products, basis)
+        for row in range(_PIXELS):
+            for pixel in range(_PIXELS):
+                bases[number - start, row, pixel] = basis[row, pixel]
+
+
+@entry_point
+def filter_groups(image, start, stop, found, bases, threshold, first_row, sums, weights):
+    """Filter groups of similar patches by a hard threshold, and add up what each pixel gets.
+
+    Differences from the mean of a group are transformed by its own basis within patches and by
+    Haar wavelets across them; numbers below the threshold become 0 (Dabov, Foi, Katkovnik &
+    Egiazarian, "BM3D image denoising with shape-adaptive principal component analysis", 2009). A
+    group counts more if fewer numbers stay.
+
+    Parameters
+    ----------
+    image : float32, shape (height, width)
+    start, stop : int
+        The groups to take.
+    found : int32, shape (patches, GROUP, 2)
+        See `find_similar`.
+    bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
+        See `find_bases`.
     threshold : float32
     first_row : int
         The row of the image that the first row of `sums` is.
-    sums, weights : float32, shape (channels, rows, width)
+    sums, weights : float32, shape (rows, width)
         Weighted sums of the filtered pixels, and of their weights, are added here.
     """
-    numbers = np.empty((PATCH_PX * PATCH_PX, GROUP), np.float32)
-    other = np.empty((PATCH_PX * PATCH_PX, GROUP), np.float32)
-    back = cosines.T.copy()
+    numbers = np.empty((_PIXELS, GROUP), np.float32)
+    other = np.empty((_PIXELS, GROUP), np.float32)
+    means = np.empty(_PIXELS, np.float32)
+    back = np.empty((_PIXELS, _PIXELS), np.float32)
     for number in range(start, stop):
-        for channel in range(channels.shape[0]):
-            _gather(channels[channel], found[number], numbers)
-            _transform(numbers, cosines, other)
-            _haar(numbers, other)
-            kept = 1
-            for row in range(PATCH_PX * PATCH_PX):
-                for rank in range(GROUP):
-                    is_small = abs(numbers[row, rank]) < threshold
-                    # the mean of all pixels stays
-                    if is_small and (row > 0 or rank > 0):
-                        numbers[row, rank] = 0
-                    else:
-                        kept += 1
-            _inverse_haar(numbers, other)
-            _transform(numbers, back, other)
-            weight = np.float32(1) / np.float32(kept)
-            _scatter(numbers, found[number], weight, first_row, sums[channel], weights[channel])
+        basis = bases[number - start]
+        for row in range(_PIXELS):
+            for column in range(_PIXELS):
+                back[column, row] = basis[row, column]
+        _gather(image, found[number], numbers, means)
+        _multiply(basis, numbers, other)
+        _haar(other, numbers)
+        kept = 2  # the mean of all pixels counts
+        for row in range(_PIXELS):
+            for rank in range(GROUP):
+                stays = abs(other[row, rank]) >= threshold
+                other[row, rank] = other[row, rank] if stays else np.float32(0)
+                kept += stays
+        _inverse_haar(other, numbers)
+        _multiply(back, other, numbers)
+        weight = np.float32(1) / np.float32(kept)
+        _scatter(numbers, means, found[number], weight, first_row, sums, weights)
 
 
 @kernel_part
@@ -123,42 +175,78 @@ def _place(rank):
     return place
 
 
-@kernel_part
-def _gather(image, corners, numbers):
+@kernel_part(fastmath=_REORDERED)
+def _gather(image, corners, numbers, means):
+    """Take the pixels of a group as their means and the differences from these."""
     for rank in range(GROUP):
         top, left, place = corners[rank, 0], corners[rank, 1], _place(rank)
         for row in range(PATCH_PX):
             for column in range(PATCH_PX):
                 numbers[row * PATCH_PX + column, place] = image[top + row, left + column]
+    for pixel in range(_PIXELS):
+        total = np.float32(0)
+        for rank in range(GROUP):
+            total += numbers[pixel, rank]
+        mean = total / np.float32(GROUP)
+        means[pixel] = mean
+        for rank in range(GROUP):
+            numbers[pixel, rank] -= mean
 
 
 @kernel_part
-def _scatter(numbers, corners, weight, first_row, sums, weights):
+def _scatter(numbers, means, corners, weight, first_row, sums, weights):
     for rank in range(GROUP):
         top, left, place = corners[rank, 0] - first_row, corners[rank, 1], _place(rank)
         for row in range(PATCH_PX):
             for column in range(PATCH_PX):
-                sums[top + row, left + column] += weight * numbers[row * PATCH_PX + column, place]
+                pixel = row * PATCH_PX + column
+                value = numbers[pixel, place] + means[pixel]
+                sums[top + row, left + column] += weight * value
                 weights[top + row, left + column] += weight
 
 
-@kernel_part
-def _transform(numbers, matrix, other):
-    """Multiply both sides of all patches by a matrix."""
-    for row in range(PATCH_PX):
-        for out in range(PATCH_PX):
+@kernel_part(fastmath=_REORDERED)
+def _multiply_in_pairs(numbers, covariances):
+    """Sum up the products of each two pixels over a group."""
+    total = np.float32(_ROUNDING)
+    for first in range(_PIXELS):
+        for second in range(first + 1):
+            product = np.float32(0)
             for rank in range(GROUP):
-                total = np.float32(0)
-                for column in range(PATCH_PX):
-                    total += matrix[out, column] * numbers[row * PATCH_PX + column, rank]
-                other[row * PATCH_PX + out, rank] = total
-    for column in range(PATCH_PX):
-        for out in range(PATCH_PX):
-            for rank in range(GROUP):
-                total = np.float32(0)
-                for row in range(PATCH_PX):
-                    total += matrix[out, row] * other[row * PATCH_PX + column, rank]
-                numbers[out * PATCH_PX + column, rank] = total
+                product += numbers[first, rank] * numbers[second, rank]
+            covariances[first, second] = product
+            covariances[second, first] = product
+        total += covariances[first, first]
+    for pixel in range(_PIXELS):
+        covariances[pixel, pixel] += np.float32(_LEAST_VARIANCE) * total
+
+
+@kernel_part(fastmath=_REORDERED)
+def _make_orthonormal(products, basis):
+    """Write to `basis` the rows of `products`, made orthonormal one after another."""
+    for row in range(_PIXELS):
+        square = np.float32(0)
+        for pixel in range(_PIXELS):
+            square += products[row, pixel] * products[row, pixel]
+        scale = np.float32(1) / np.sqrt(square)
+        for pixel in range(_PIXELS):
+            basis[row, pixel] = scale * products[row, pixel]
+        for other in range(row + 1, _PIXELS):
+            share = np.float32(0)
+            for pixel in range(_PIXELS):
+                share += products[other, pixel] * basis[row, pixel]
+            for pixel in range(_PIXELS):
+                products[other, pixel] -= share * basis[row, pixel]
+
+
+@kernel_part(fastmath=_REORDERED)
+def _multiply(matrix, numbers, product):
+    for row in range(_PIXELS):
+        for column in range(numbers.shape[1]):
+            total = np.float32(0)
+            for pixel in range(_PIXELS):
+                total += matrix[row, pixel] * numbers[pixel, column]
+            product[row, column] = total
 
 
 @kernel_part
@@ -171,7 +259,8 @@ def _haar(numbers, other):
                 first, second = numbers[row, rank], numbers[row, half + rank]
                 other[row, rank] = scale * (first + second)
                 other[row, half + rank] = scale * (first - second)
-            numbers[row, : 2 * half] = other[row, : 2 * half]
+            for rank in range(2 * half):
+                numbers[row, rank] = other[row, rank]
             half //= 2
 
 
@@ -185,5 +274,6 @@ def _inverse_haar(numbers, other):
                 mean, difference = numbers[row, rank], numbers[row, half + rank]
                 other[row, rank] = scale * (mean + difference)
                 other[row, half + rank] = scale * (mean - difference)
-            numbers[row, : 2 * half] = other[row, : 2 * half]
+            for rank in range(2 * half):
+                numbers[row, rank] = other[row, rank]
             half *= 2
