@@ -18,7 +18,7 @@ from neuralfield.fields.upscaler import Upscaler
 from neuralfield.fields.upscaler import UpscalingNetwork as UpscalingNetwork
 from neuralfield.fields.wire import Wire
 from neuralfield.images.image import ImageShape
-from neuralfield.nn.network import require_memory_for
+from neuralfield.nn.network import ZeroGenerator, require_memory_for
 from neuralfield.system.errors import ConfigError
 
 FIELDS: dict[str, type[FieldSettings]] = {
@@ -78,12 +78,14 @@ def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
 
 
 def build_field(
-    settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int = 0
+    settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int | None = 0
 ) -> AnyNetwork:
     """Make a network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
     larger than the memory there is.
 
-    The weights are a function of the settings, the shape and the seed alone.
+    The weights are a function of the settings, the shape and the seed alone; without a seed they
+    are zeros, which is faster where others are loaded.
     """
     require_memory_for(settings.weight_shapes(shape), "fields")
-    return settings.build(shape, np.random.default_rng(random_seed))
+    seeded = random_seed is not None
+    return settings.build(shape, np.random.default_rng(random_seed) if seeded else ZeroGenerator())

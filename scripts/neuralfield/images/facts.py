@@ -16,7 +16,7 @@ import numpy as np
 
 from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.pixel_file import read_window
+from neuralfield.images.pixel_file import read_window_bands
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.images.tiling import Tile
@@ -42,9 +42,8 @@ def image_digest(values: np.ndarray) -> str:
 def tile_digest(pixels: Path, mode: str, bit_depth: int, tile: Tile) -> str:
     """Return the `image_digest` of a tile of the image in a file of `write_pixel_file`."""
     digest = _digest_of_shape(tile.height, tile.width, CHANNELS[mode])
-    for top in range(tile.top, tile.bottom, _ROWS):
-        bottom = min(top + _ROWS, tile.bottom)
-        rows = read_window(pixels, mode, bit_depth, tile.left, top, tile.right, bottom)
+    edges = (tile.left, tile.top, tile.right, tile.bottom)
+    for rows in read_window_bands(pixels, mode, bit_depth, *edges, _ROWS):
         digest.update(np.ascontiguousarray(rows.values(), "<f4").data)
     return digest.hexdigest()
 

@@ -4,11 +4,13 @@ The functions take two images of equal shape (h, w, c), or (h, w), with values i
 """
 
 import math
-import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from threadpoolctl import threadpool_limits
 
 from neuralfield.images.image import LUMA_WEIGHTS
 from neuralfield.system.errors import InputError
@@ -23,8 +25,11 @@ difference in an image of 250,000 pixels is 198 dB.
 WINDOW_TAPS = 11
 WINDOW_SIGMA = 1.5
 K1, K2 = 0.01, 0.03
-_BLOCK_PX = 1024
-"""Columns of a band that a thread works on."""
+_BLOCK_PX, _BLOCK_ROWS = 1024, 64
+"""Columns and rows that a thread works on at a time, few enough for a cache."""
+
+_STEP_PX = 16
+"""Positions of the window in one product of matrices; see `_blurred`."""
 
 _GMSD_C = 170 / 255**2
 """The paper's constant is for levels up to 255; values here are in [0, 1]."""
@@ -50,10 +55,8 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
     Z. Wang, A. C. Bovik, H. R. Sheikh and E. P. Simoncelli, "Image quality assessment: from error
     visibility to structural similarity", IEEE Transactions on Image Processing 13 (4), 2004.
     """
-    image, reference = _checked(image, reference)
-    # One channel at a time: the five blurred planes are the memory peak.
-    channels = range(image.shape[2])
-    return float(np.mean([_ssim_of_plane(image[..., c], reference[..., c]) for c in channels]))
+    total, count = _similarity(*_checked(image, reference), map)
+    return total / count
 
 
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
@@ -129,37 +132,74 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
     return image, reference
 
 
-def _ssim_of_plane(x: np.ndarray, y: np.ndarray) -> float:
-    mean_x, mean_y = _blurred(x), _blurred(y)
-    variance_x = _blurred(x * x) - mean_x * mean_x
-    variance_y = _blurred(y * y) - mean_y * mean_y
-    covariance = _blurred(x * y) - mean_x * mean_y
+def _similarity(
+    image: np.ndarray, reference: np.ndarray, map_blocks: Callable[..., Iterable[float]]
+) -> tuple[float, int]:
+    """Return the sum of the structural similarity over positions of the window and channels, and
+    their number; `map_blocks` does what `map` does, with threads or without.
+    """
+    height, width, channels = image.shape
+    rows, columns = (side - _taps(side) + 1 for side in (height, width))
+    blocks = [
+        np.s_[top : top + _BLOCK_ROWS + WINDOW_TAPS - 1, left : left + _BLOCK_PX + WINDOW_TAPS - 1]
+        for top in range(0, rows, _BLOCK_ROWS)
+        for left in range(0, columns, _BLOCK_PX)
+    ]
+
+    def sum_of(block: tuple[slice, slice]) -> float:
+        return _similarity_of_block(image[block], reference[block])
+
+    with threadpool_limits(limits=1):  # the BLAS's own threads would not help small products
+        return sum(map_blocks(sum_of, blocks)), rows * columns * channels
+
+
+def _similarity_of_block(image: np.ndarray, reference: np.ndarray) -> float:
+    """Return the sum of the structural similarity over the positions in a block and channels."""
+    x, y = (np.moveaxis(values, 2, 0).astype(np.float64, "C") for values in (image, reference))
+    planes = np.stack([x, y, x * x + y * y, x * y])
+    for _ in range(2):
+        planes = _blurred(planes.swapaxes(2, 3))
+    mean_x, mean_y, squares, products = planes
+    of_means, of_squares = 2 * mean_x * mean_y, mean_x * mean_x + mean_y * mean_y
+    # twice the covariance, and the sum of both variances
+    covariance, variances = 2 * products - of_means, squares - of_squares
     c1, c2 = K1**2, K2**2
-    similarity = ((2 * mean_x * mean_y + c1) * (2 * covariance + c2)) / (
-        (mean_x * mean_x + mean_y * mean_y + c1) * (variance_x + variance_y + c2)
-    )
-    return float(similarity.mean())
+    similarity = (of_means + c1) * (covariance + c2) / ((of_squares + c1) * (variances + c2))
+    return float(similarity.sum())
 
 
-def _blurred(plane: np.ndarray) -> np.ndarray:
-    """Blur along both axes, at the positions where the whole window is inside."""
-    for axis in (0, 1):
-        weights = _window(plane.shape[axis])
-        kept = plane.shape[axis] - len(weights) + 1
-        total = np.zeros((kept, plane.shape[1]) if axis == 0 else (plane.shape[0], kept))
-        part = np.empty_like(total)
-        for tap, weight in enumerate(weights):
-            under = slice(tap, tap + kept)
-            total += np.multiply(plane[under] if axis == 0 else plane[:, under], weight, out=part)
-        plane = total
-    return np.asfortranarray(plane)  # means are taken column by column
+def _blurred(planes: np.ndarray) -> np.ndarray:
+    """Blur along the last axis, at the positions where the whole window is inside.
+
+    A matrix has the window at some positions, each in a column: the BLAS multiplies by all the
+    zeros sooner than NumPy adds the products of one tap after another.
+    """
+    taps = _taps(planes.shape[-1])
+    matrix, kept = _window_matrix(taps), planes.shape[-1] - taps + 1
+    blurred = np.empty((*planes.shape[:-1], kept))
+    if end := kept - kept % _STEP_PX:
+        under = sliding_window_view(planes, len(matrix), axis=-1)[..., ::_STEP_PX, :]
+        steps = blurred[..., :end].reshape(*planes.shape[:-1], -1, _STEP_PX)
+        np.matmul(under.swapaxes(-2, -3), matrix, out=steps.swapaxes(-2, -3))
+    rest = matrix[: planes.shape[-1] - end, : kept - end]
+    np.matmul(planes[..., end:], rest, out=blurred[..., end:])
+    return blurred
 
 
-def _window(side: int) -> np.ndarray:
-    taps = min(WINDOW_TAPS, side - 1 + side % 2)
+def _taps(side: int) -> int:
+    """Return the taps of the window along a side of an image."""
+    return min(WINDOW_TAPS, side - 1 + side % 2)
+
+
+@cache
+def _window_matrix(taps: int) -> np.ndarray:
+    """Return a matrix of the window at `_STEP_PX` neighbouring positions, one in each column."""
     offsets = np.arange(taps) - taps // 2
     weights = np.exp(-(offsets**2) / (2 * WINDOW_SIGMA**2))
-    return weights / weights.sum()
+    matrix = np.zeros((taps + _STEP_PX - 1, _STEP_PX))
+    for position in range(_STEP_PX):
+        matrix[position : position + taps, position] = weights / weights.sum()
+    return matrix
 
 
 class RunningMetrics:
@@ -182,9 +222,10 @@ class RunningMetrics:
 
         Images are float32 in [0, 1] of shape (rows, width, channels).
         """
+        starts = range(0, image.shape[1], _BLOCK_PX)
+        parts = [np.s_[:, start : start + _BLOCK_PX] for start in starts]
         for error, error_at_seams, count_at_seams, wrong in self._pool.map(
-            lambda part: _errors(image[part], reference[part], at_seams[part]),
-            _blocks(image.shape[1]),
+            lambda part: _errors(image[part], reference[part], at_seams[part]), parts
         ):
             self._error += error
             self._error_at_seams += error_at_seams
@@ -216,20 +257,11 @@ class RunningMetrics:
             reference = np.concatenate([self._above[1], reference])
         positions = len(image) - WINDOW_TAPS + 1
         if positions >= 1:
-            across = max(1, image.shape[1] - WINDOW_TAPS + 1)
-            parts = list(_blocks(across, WINDOW_TAPS - 1))
-            means = self._pool.map(lambda part: ssim(image[part], reference[part]), parts)
-            shares = (min(_BLOCK_PX, across - part[1].start) / across for part in parts)
-            self._similarity += positions * sum(map(operator.mul, means, shares))
-            self._positions += positions
+            total, count = _similarity(image, reference, self._pool.map)
+            self._similarity += total
+            self._positions += count
             image, reference = image[positions:], reference[positions:]
         self._above = (image.copy(), reference.copy())
-
-
-def _blocks(width: int, beyond_px: int = 0) -> Iterator[tuple[slice, slice]]:
-    """Cut columns into blocks that fit into a cache, each with some columns of the next one."""
-    for left in range(0, width, _BLOCK_PX):
-        yield np.s_[:, left : min(left + _BLOCK_PX, width) + beyond_px]
 
 
 def _errors(

@@ -1,7 +1,7 @@
 """Pixels of an image in an uncompressed .npy file, of which any part can be read."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO
@@ -71,6 +71,20 @@ def read_window(
     Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where the
     file is missing or damaged, or the window is not inside the image.
     """
+    return next(read_window_bands(path, mode, bit_depth, left, top, right, bottom, bottom - top))
+
+
+def read_window_bands(
+    path: str | os.PathLike,
+    mode: str,
+    bit_depth: int,
+    left: int,
+    top: int,
+    right: int,
+    bottom: int,
+    rows: int,
+) -> Iterator[ImageData]:
+    """Read a window as `read_window` does, so many rows at a time."""
     expected = "the pixels that `unpack` writes"
     remedy = remedy_for(path)
     try:
@@ -82,7 +96,9 @@ def read_window(
     if not inside or pixels.shape[2:] != (CHANNELS[mode],):
         found = f"has the shape {pixels.shape}"
         raise InputError(str(path), found, f"columns to {right} and rows to {bottom}", remedy)
-    return ImageData(np.array(pixels[top:bottom, left:right]), mode, bit_depth)
+    for start in range(top, bottom, rows):
+        band = pixels[start : min(start + rows, bottom), left:right]
+        yield ImageData(np.array(band), mode, bit_depth)
 
 
 def header_bytes(path: str | os.PathLike) -> int:

@@ -1,7 +1,7 @@
 """Networks: their arrays by name, checks of weights from files, and sequences of operations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -62,8 +62,14 @@ class Network(Generic[AnyLayer]):
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Replace all arrays by saved ones from `source`; raises `ConfigError` where a name or a
-        shape is not this network's.
+        """Replace all arrays by saved ones from `source`; see `require_same_arrays`."""
+        self.require_same_arrays(arrays, source)
+        for name, present in self.arrays.items():
+            present[...] = namespace_of(present).asarray(arrays[name])
+
+    def require_same_arrays(self, arrays: Mapping[str, np.ndarray], source: str) -> None:
+        """Raise `ConfigError` where the name or the shape of an array from `source` is not this
+        network's.
         """
         present = self.arrays
         if set(arrays) != set(present):
@@ -73,7 +79,6 @@ class Network(Generic[AnyLayer]):
             if array.shape != present[name].shape:
                 expected = f"shape {present[name].shape}"
                 raise ConfigError(source, f"{name} of shape {array.shape}", expected)
-            present[name][...] = namespace_of(present[name]).asarray(array)
 
     def with_weights(self, arrays: dict[str, np.ndarray], device: Device, dtype: str) -> Self:
         """Load a model's arrays for inference on a device, in place; see `load`."""
@@ -87,6 +92,19 @@ class Network(Generic[AnyLayer]):
         for tensor in self.parameters.values():
             tensor.data = device.asarray(tensor.data, dtype=dtype)
         return self
+
+
+class ZeroGenerator(np.random.Generator):
+    """Gives zeros instead of random numbers, in no time, to a network whose weights are loaded."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        return np.zeros(size)
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return np.zeros(size)
 
 
 Operation = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]

@@ -61,7 +61,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @abstractmethod
     def fresh_network(self) -> AnyNetwork:
-        """Build a network of this kind, with weights that do not matter."""
+        """Build a network of this kind, with zeros as weights."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
         """Build the network with its weights, ready to be called on a device; raises `ConfigError`

@@ -44,7 +44,9 @@ def test_one_last_bit_stays_below_identical():
     assert metrics.psnr_db(image, reference) < metrics.IDENTICAL_DB
 
 
-@pytest.mark.parametrize("shape", [(11, 11, 1), (64, 48, 1), (50, 33, 3), (40, 90, 4)])
+@pytest.mark.parametrize(
+    "shape", [(11, 11, 1), (64, 48, 1), (50, 33, 3), (40, 90, 4), (150, 1050, 1)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ssim_agrees_with_scikit_image(shape, dtype):
     image, reference = noisy_pair(shape, noise=0.05)

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.losses import softmax
-from neuralfield.nn.network import Sequential, require_enough
+from neuralfield.nn.network import Sequential, ZeroGenerator, require_enough
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
@@ -64,7 +64,7 @@ class ClassifierModel(StoredModel[Sequential]):
         return model
 
     def fresh_network(self) -> Sequential:
-        return self.settings.build(self.shape, self.classes, np.random.default_rng(0))
+        return self.settings.build(self.shape, self.classes, ZeroGenerator())
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
         """Compute the probability of each class for each image, in the training's precision: from

@@ -103,14 +103,14 @@ class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
         countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
         require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
         model = cls(settings, shape, mode, arrays, metadata, residual)
-        model.fresh_network().load(arrays, "model")
+        model.fresh_network().require_same_arrays(arrays, "model")
         return model
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
         return {} if self.residual is None else {_RESIDUAL: self.residual}
 
     def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
-        return build_field(self.settings, self.shape)
+        return build_field(self.settings, self.shape, random_seed=None)
 
 
 def _require_residual(

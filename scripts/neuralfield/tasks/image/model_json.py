@@ -53,7 +53,7 @@ def import_model_json(
     )
     weights[-1] = -weights[-1]
     shape = ImageShape(width, height, weights[-1].shape[1])
-    network = build_field(settings, shape)
+    network = build_field(settings, shape, random_seed=None)
     network.load({f"layers.{i}.weight": w for i, w in enumerate(weights)}, str(path))
     return network, settings, shape, {"imported_from": path.name, "precision": "float32"}
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.nn.network import Sequential, require_enough
+from neuralfield.nn.network import Sequential, ZeroGenerator, require_enough
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.device import HOST, to_host
 from neuralfield.system.input_files import MOST_COLUMNS
@@ -58,7 +58,7 @@ class TableModel(StoredModel[Sequential]):
 
     def fresh_network(self) -> Sequential:
         sizes = len(self.inputs), len(self.targets)
-        return self.settings.build(*sizes, np.random.default_rng(0))
+        return self.settings.build(*sizes, ZeroGenerator())
 
     def predict(self, values: np.ndarray) -> np.ndarray:
         """Predict targets, in the table's own units, from values in the order of `inputs`: both
