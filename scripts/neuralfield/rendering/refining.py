@@ -17,7 +17,7 @@ _MOMENTUM = 0.5
 _CORRECTIONS = 2
 """Back-projections in a round."""
 
-_REACH_PX, _STRIDE_PX, _BAND_PX = 12, 3, 48
+_REACH_PX, _STRIDE_PX, _BAND_PX = 12, 3, 16
 
 _LEAST_PX = 9
 """A narrower image has no patches to compare."""
