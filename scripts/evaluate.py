@@ -10,12 +10,7 @@ import numpy as np
 from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
 from entry.records import read_record, write_metrics
-from neuralfield.images import (
-    ImageData,
-    read_image,
-    resize_image,
-    write_image,
-)
+from neuralfield.images import ImageData, read_image, resize_image, write_image
 from neuralfield.images.metrics import as_seen, finite_db, gmsd, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device

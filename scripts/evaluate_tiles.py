@@ -79,6 +79,5 @@ def main(
 
 if __name__ == "__main__":
     run_job(
-        main,
-        lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field},
+        main, lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field}
     )

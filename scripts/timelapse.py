@@ -81,13 +81,7 @@ def main(
         snapshot = load_trained_snapshot(snapshots[step], step, finished)
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(
-            snapshot,
-            width,
-            height,
-            samples=samples,
-            only_edges=True,
-            device=place,
-            threads=threads,
+            snapshot, width, height, samples=samples, only_edges=True, device=place, threads=threads
         )
         frame = to_frame(values)
         measured_db = final_psnr_db if step == last_step else None

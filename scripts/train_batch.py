@@ -7,12 +7,7 @@ from typing import Any
 
 from entry.job import run_job
 from entry.progress import progress_path
-from entry.training import (
-    ProgressLog,
-    logging_kept_results,
-    usable_cores,
-    when_to_leave_s,
-)
+from entry.training import ProgressLog, logging_kept_results, usable_cores, when_to_leave_s
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import select_device
 from neuralfield.system.heat import guard_gpu

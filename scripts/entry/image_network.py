@@ -9,23 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from neuralfield.fields import FieldSettings, ImageShape, Upscaler
-from neuralfield.images import (
-    ImageData,
-    image_digest,
-    read_facts,
-    read_made_image,
-    require_image,
-)
+from neuralfield.images import ImageData, image_digest, read_facts, read_made_image, require_image
 from neuralfield.images.facts import facts_of_tile
 from neuralfield.images.image import CHANNELS, MODES
 from neuralfield.images.tiling import Tile
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.provenance import (
-    remedy_for,
-    require_finished,
-    require_same_training,
-)
+from neuralfield.system.provenance import remedy_for, require_finished, require_same_training
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.model_json import import_model_json

@@ -159,12 +159,7 @@ class Preview:
         model: Any = trainer.present_model()
         shape = model.shape
         values = render(
-            model,
-            shape.width,
-            shape.height,
-            device=trainer.device,
-            samples=1,
-            threads=self.threads,
+            model, shape.width, shape.height, device=trainer.device, samples=1, threads=self.threads
         )
         mode = "grey" if model.mode == "bilevel" else model.mode
         write_image(self.path, ImageData.from_values(values, mode, 8))

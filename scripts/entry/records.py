@@ -19,10 +19,7 @@ FOUND_KEY = "found_for_budget"
 
 
 def read_record(
-    path: Path,
-    network: Path,
-    training: Mapping[str, Any] | None,
-    parameters: int | None = None,
+    path: Path, network: Path, training: Mapping[str, Any] | None, parameters: int | None = None
 ) -> dict[str, Any]:
     """Read training.json; the record of another network, training or number of parameters is
     refused. The file `network` has been checked before.

@@ -217,12 +217,7 @@ def _pooled_sd_db(per_image: list[TableRow]) -> float | None:
     return math.sqrt(sum(n * sd**2 for n, sd in known) / freedom) if freedom else None
 
 
-def _best(
-    image: str,
-    runs: list[TableRow],
-    labels: Mapping[str, str],
-    results: Path,
-) -> Best:
+def _best(image: str, runs: list[TableRow], labels: Mapping[str, str], results: Path) -> Best:
     own = [row for row in runs if row["image"] == image]
     enlarged = own[0]["upscale_psnr_db"] is not None
     measure = "upscale_psnr_db" if enlarged else "psnr_db"

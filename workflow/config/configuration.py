@@ -58,9 +58,7 @@ class Run(NamedTuple):
 
 
 def read_settings(
-    config: Mapping[str, Any],
-    name_source: Callable[[Place], str],
-    layers: Sequence[Layer] = (),
+    config: Mapping[str, Any], name_source: Callable[[Place], str], layers: Sequence[Layer] = ()
 ) -> dict[str, Any]:
     """Check what the user wrote and fill in the rest.
 
@@ -206,9 +204,7 @@ def _tidied(value: Any, key: str = "") -> Any:
 
 
 def _disagreements(
-    settings: Mapping[str, Any],
-    own_keys: Mapping[str, Collection[str]],
-    where_is: WhereIs,
+    settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], where_is: WhereIs
 ) -> Iterator[ConfigError]:
     """Yield what no single key is to blame for, and files that are not there.
 
@@ -254,11 +250,7 @@ def _disagreements(
 
 
 def _training_place(
-    name: str,
-    own_keys: Collection[str],
-    where_is: WhereIs,
-    key: str,
-    limit_key: str,
+    name: str, own_keys: Collection[str], where_is: WhereIs, key: str, limit_key: str
 ) -> str:
     """Return where a setting of a network's training stands: below the network, or for all."""
     is_own = key in own_keys or limit_key in own_keys

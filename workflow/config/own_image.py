@@ -32,10 +32,7 @@ def slug(text: str) -> str:
 
 
 def adopt_own_image(
-    written: dict[str, Any],
-    name_source: Callable[[Place], str],
-    has_preset: bool,
-    notes: list[str],
+    written: dict[str, Any], name_source: Callable[[Place], str], has_preset: bool, notes: list[str]
 ) -> Iterator[ConfigError]:
     """Put the image given by ``image`` in place of those listed under ``images``.
 

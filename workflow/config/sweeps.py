@@ -211,10 +211,7 @@ def _matches(image: str, network: SweepNetwork, entry: Mapping[str, Any]) -> boo
 
 
 def _mistakes(
-    name: str,
-    sweep: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    where_is: WhereIs,
+    name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
     """Yield names and values that cannot be; the shapes of the lists are checked already."""
     place: Place = ("sweeps", name)

@@ -201,10 +201,7 @@ def training_minutes(
 
 
 def batch_minutes(
-    networks: Sequence[tuple[Settings, Settings]],
-    threads: int,
-    gpus: int,
-    attempt: int = 1,
+    networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
 ) -> int:
     """Return the time of trainings in one job, each an image and a network: one after another.
 
@@ -225,11 +222,7 @@ def _minutes(work_s: float, training: Settings, attempt: int) -> int:
     return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
 
-def batch_memory_mb(
-    networks: Sequence[tuple[Settings, Settings]],
-    threads: int,
-    gpus: int,
-) -> int:
+def batch_memory_mb(networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int) -> int:
     """Return the memory of trainings in one job: that of all at a time, and Python's once."""
     common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
     own_threads = max(1, threads // len(networks))

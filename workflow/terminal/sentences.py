@@ -17,14 +17,7 @@ _FILTERS = {"lanczos": "Lanczos", "back_projection": "back-projection"}
 MANY_TRAININGS = 20
 """With so many trainings, each network has one line, with its final numbers."""
 
-_PREPARING = (
-    "resize",
-    "encode",
-    "unpack",
-    "overview",
-    "gather_tiles",
-    "import_weights",
-)
+_PREPARING = ("resize", "encode", "unpack", "overview", "gather_tiles", "import_weights")
 _GATHERING = ("summarize", "compare", "report", "plot")
 """Rules that have no line of their own, by the beginnings of their names."""
 

@@ -12,13 +12,7 @@ from pathlib import Path
 
 from terminal.planned import PlannedJob, Work
 
-START_S = {
-    "train": 4.0,
-    "report": 4.0,
-    "timelapse": 3.0,
-    "evaluate": 3.0,
-    "render": 2.5,
-}
+START_S = {"train": 4.0, "report": 4.0, "timelapse": 3.0, "evaluate": 3.0, "render": 2.5}
 """Assumed seconds of a job beside its work, by the beginning of its rule's name."""
 
 _OTHER_START_S = 2.0

@@ -8,12 +8,7 @@ import numpy as np
 
 from neuralfield.api.arguments import as_array
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
-from neuralfield.api.estimators import (
-    Classifier,
-    classes_of,
-    plain_settings,
-    require_same_length,
-)
+from neuralfield.api.estimators import Classifier, classes_of, plain_settings, require_same_length
 from neuralfield.api.run_training import Conditions, run_training
 from neuralfield.system.device import select_device
 from neuralfield.system.settings import settings_of

@@ -155,11 +155,7 @@ def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
     left, top, right, bottom = chosen.crop
     box = (left, top, right, bottom)
     width, height = field.render_to(
-        output,
-        chosen.size,
-        box=box,
-        bit_depth=chosen.bits,
-        max_megapixels=chosen.max_megapixels,
+        output, chosen.size, box=box, bit_depth=chosen.bits, max_megapixels=chosen.max_megapixels
     )
     print(f"{output}: {width} x {height} pixels")
 

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork
-from neuralfield.fields.settings import (
-    FieldSettings,
-    activation_choice,
-    layer_count,
-    layer_width,
-)
+from neuralfield.fields.settings import FieldSettings, activation_choice, layer_count, layer_width
 from neuralfield.images.coordinates import extent
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops

@@ -11,10 +11,7 @@ from neuralfield.images.facts import (
 )
 from neuralfield.images.image import ImageData, convert_values
 from neuralfield.images.pixel_file import read_window, write_pixel_file
-from neuralfield.images.pixel_table import (
-    read_pixel_csv,
-    write_pixel_csv,
-)
+from neuralfield.images.pixel_table import read_pixel_csv, write_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import Overview, resize_image
 from neuralfield.images.writing import PngBandWriter, write_image

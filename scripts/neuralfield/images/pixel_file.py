@@ -58,13 +58,7 @@ def write_bands(
 
 
 def read_window(
-    path: str | os.PathLike,
-    mode: str,
-    bit_depth: int,
-    left: int,
-    top: int,
-    right: int,
-    bottom: int,
+    path: str | os.PathLike, mode: str, bit_depth: int, left: int, top: int, right: int, bottom: int
 ) -> ImageData:
     """Read a window of an image that `write_pixel_file` wrote, and no other rows.
 

@@ -74,9 +74,7 @@ class _Plan:
         n, y, x, c = padded.strides
         row = (self.kernel[0], self.columns, self.channels_in)
         return namespace_of(padded).lib.stride_tricks.as_strided(
-            padded,
-            (self.batch, self.places[0], self.tiles, *row),
-            (n, y, self.tile * x, y, x, c),
+            padded, (self.batch, self.places[0], self.tiles, *row), (n, y, self.tile * x, y, x, c)
         )
 
     def overlaps(self, padded: Array) -> list[tuple[int, slice, Array]]:

@@ -35,9 +35,7 @@ def add(a: Tensor, b: Tensor | Array | float) -> Tensor:
     """Compute a + b, broadcasting."""
     b = as_tensor(b, a)
     return record(
-        a.data + b.data,
-        (a, b),
-        lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(g, b.shape)),
+        a.data + b.data, (a, b), lambda g: (_sum_to_shape(g, a.shape), _sum_to_shape(g, b.shape))
     )
 
 

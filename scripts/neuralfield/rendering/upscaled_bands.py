@@ -9,12 +9,7 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from neuralfield.fields.upscaler import (
-    Upscaler,
-    UpscalingNetwork,
-    with_light,
-    without_light,
-)
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light, without_light
 from neuralfield.images.coordinates import Box
 from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.upscaler.upscaler_objective import ENLARGING, resized, turned, turned_back

@@ -45,10 +45,7 @@ def claim_gpu(
         return None
     if not gpus:
         raise ResourceError(
-            _VISIBLE,
-            repr(os.environ.get(_VISIBLE)),
-            "at least one GPU",
-            "set training.device: cpu",
+            _VISIBLE, repr(os.environ.get(_VISIBLE)), "at least one GPU", "set training.device: cpu"
         )
     _make_shared(folder)
     is_reported = False

@@ -15,12 +15,7 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained_snapshot
 from neuralfield.training.history import History, nearest_measured
 from neuralfield.viewing.description import NotEvaluatedError, describe, first_model
-from neuralfield.viewing.stored_weights import (
-    Arrays,
-    Learning,
-    most_snapshots,
-    store,
-)
+from neuralfield.viewing.stored_weights import Arrays, Learning, most_snapshots, store
 from neuralfield.viewing.template import load_template, words_of
 
 TEMPLATE = Path(__file__).parent / "template/view.html.j2"

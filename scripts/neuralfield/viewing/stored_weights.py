@@ -197,10 +197,7 @@ def _coarseness(snapshots: int) -> list[float]:
 
 
 def _differences(
-    learning: Learning,
-    names: Sequence[str],
-    steps: Sequence[float],
-    coarseness: Sequence[float],
+    learning: Learning, names: Sequence[str], steps: Sequence[float], coarseness: Sequence[float]
 ) -> bytes:
     """Round the differences of snapshots from what a page has of the ones before."""
     content, before = b"", np.float64(0)

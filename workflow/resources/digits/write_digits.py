@@ -32,10 +32,7 @@ def main(folder: Path) -> None:
     labels = digits.target.astype(np.uint8)
     # raw words, which stay the same in every version of NumPy
     order = np.argsort(np.random.PCG64(RANDOM_SEED).random_raw(len(labels)))
-    for names, chosen in (
-        (HELD_OUT, order[:HELD_OUT_COUNT]),
-        (TRAINING, order[HELD_OUT_COUNT:]),
-    ):
+    for names, chosen in ((HELD_OUT, order[:HELD_OUT_COUNT]), (TRAINING, order[HELD_OUT_COUNT:])):
         for name, values in zip(names, (images, labels), strict=True):
             write_idx(folder / name, values[chosen])
 

@@ -46,11 +46,7 @@ def noisy_curve() -> dict[str, np.ndarray]:
     time = np.sort(generator.uniform(0, 4, size=300)).round(3)
     pressure = np.exp(-0.6 * time) * np.sin(2 * np.pi * 0.9 * time)
     recorded = pressure + generator.normal(scale=0.12, size=300)
-    return {
-        "time_s": time,
-        "recorded": recorded.round(4),
-        "pressure": pressure.round(4),
-    }
+    return {"time_s": time, "recorded": recorded.round(4), "pressure": pressure.round(4)}
 
 
 def lottery() -> dict[str, np.ndarray]:

@@ -34,12 +34,7 @@ from neuralfield.tasks.image.image_objective import ImageObjective
 if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
-_COVERED = {
-    "encoding": ENCODINGS,
-    "activation": ACTIVATIONS,
-    "output": OUTPUTS,
-    "loss": LOSSES,
-}
+_COVERED = {"encoding": ENCODINGS, "activation": ACTIVATIONS, "output": OUTPUTS, "loss": LOSSES}
 """Everything that the kernels have code for."""
 
 

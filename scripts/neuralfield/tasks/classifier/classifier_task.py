@@ -15,11 +15,7 @@ from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import (
-    LabelledImages,
-    brightness_scaling,
-    network_inputs,
-)
+from neuralfield.tasks.classifier.labelled import LabelledImages, brightness_scaling, network_inputs
 from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
 

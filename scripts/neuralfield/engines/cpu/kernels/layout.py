@@ -106,13 +106,7 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) 
             place = 3 * block_rows * widest
     frequencies = np.array([layer.frequency for layer in plan.layers], np.float32)
     return Layout(
-        table,
-        frequencies,
-        block_rows,
-        place + SCRATCH_ROWS * widest,
-        factors,
-        gradient,
-        place,
+        table, frequencies, block_rows, place + SCRATCH_ROWS * widest, factors, gradient, place
     )
 
 

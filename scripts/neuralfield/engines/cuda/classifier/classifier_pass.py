@@ -203,12 +203,7 @@ def _head_bytes(plan: ClassifierPlan, images: int) -> int:
 def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
     """Return the gradient of the biases, which lie behind the weights."""
     return PartialGradient(
-        weights.array,
-        weights.parts,
-        weights.part_stride,
-        weights.row_stride,
-        offset,
-        weights.scale,
+        weights.array, weights.parts, weights.part_stride, weights.row_stride, offset, weights.scale
     )
 
 

@@ -117,12 +117,7 @@ class HopperNetwork:
         return shapes
 
     def ring(
-        self,
-        fixed_bytes: int,
-        limit_bytes: int,
-        *,
-        backward: bool,
-        stage_bytes: int = STAGE_BYTES,
+        self, fixed_bytes: int, limit_bytes: int, *, backward: bool, stage_bytes: int = STAGE_BYTES
     ) -> tuple[int, int]:
         """Count the stages of the ring of weights, and all bytes of shared memory.
 

@@ -274,11 +274,7 @@ def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
 
 
 def _hidden_matrix(
-    parameters: Array,
-    works: np.ndarray,
-    direction: Array,
-    squares: Array,
-    copy: WeightCopy | None,
+    parameters: Array, works: np.ndarray, direction: Array, squares: Array, copy: WeightCopy | None
 ) -> HiddenMatrix:
     """Describe what the blocks of one direction leave; `squares` has a number of each block."""
     blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
