@@ -59,11 +59,12 @@ rule evaluate_classifier:
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
     output:
-        metrics=report(
+        metrics=shown(
             "results/classifiers/{classifier}/metrics.json",
-            caption="../report/classifier_metrics.rst",
-            category="Classifiers",
-            labels={"classifier": "{classifier}", "what": "numbers"},
+            "classifier_metrics",
+            "Classifiers",
+            classifier="{classifier}",
+            what="numbers",
         ),
         predictions="results/classifiers/{classifier}/predictions.csv",
     log:
@@ -94,11 +95,12 @@ rule plot_classifier:
         history="results/classifiers/{classifier}/history.csv",
     output:
         **{
-            plot: report(
+            plot: shown(
                 f"results/classifiers/{{classifier}}/{plot}.png",
-                caption="../report/classifier_plot.rst",
-                category="Classifiers",
-                labels={"classifier": "{classifier}", "what": what},
+                "classifier_plot",
+                "Classifiers",
+                classifier="{classifier}",
+                what=what,
             )
             for plot, what in (
                 ("confusion", "confusion"),
@@ -135,11 +137,12 @@ rule report_classifiers:
         template=workflow_file("workflow/report/report_classifiers.html.j2"),
         style=page_files(),
     output:
-        report=report(
+        report=shown(
             "results/classifiers/report.html",
-            caption="../report/report_classifiers.rst",
-            category="Classifiers",
-            labels={"classifier": "all", "what": "report"},
+            "report_classifiers",
+            "Classifiers",
+            classifier="all",
+            what="report",
         ),
     log:
         "logs/classifiers/report_classifiers.log",

@@ -326,6 +326,12 @@ def page_files(*includes):
     return [workflow_file(f"workflow/report/{name}") for name in names]
 
 
+def shown(path, caption, category, **labels):
+    """An output that Snakemake's own report shows, by default as one of an image and a network."""
+    labels = labels or {"image": "{image}", "network": "{field}"}
+    return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)
+
+
 def incomplete_again(contents):
     return recovery.incomplete_again(workflow, logger.info, contents)
 

@@ -10,12 +10,7 @@ rule evaluate:
         weights=imported_weights,
         record=learning("training.json"),
     output:
-        metrics=report(
-            "results/{image}/{field}/metrics.json",
-            caption="../report/metrics.rst",
-            category="Numbers",
-            labels={"image": "{image}", "network": "{field}"},
-        ),
+        metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),
         comparison=directory("results/{image}/{field}/comparison"),
     log:
         "logs/{image}/{field}/evaluate.log",
@@ -53,12 +48,7 @@ rule summarize:
     input:
         metrics=for_runs("results/{image}/{field}/metrics.json", PLAN.runs),
     output:
-        summary=report(
-            "results/summary.csv",
-            caption="../report/summary.rst",
-            category="Numbers",
-            labels={"image": "all", "network": "all"},
-        ),
+        summary=shown("results/summary.csv", "summary", "Numbers", image="all", network="all"),
     log:
         "logs/summarize.log",
     benchmark:
@@ -83,17 +73,15 @@ if PLAN.sweeps:
         input:
             summary="results/summary.csv",
         output:
-            comparison=report(
-                "results/comparison.csv",
-                caption="../report/comparison.rst",
-                category="Numbers",
-                labels={"image": "all", "network": "all"},
+            comparison=shown(
+                "results/comparison.csv", "comparison", "Numbers", image="all", network="all"
             ),
-            by_image=report(
+            by_image=shown(
                 "results/comparison_by_image.csv",
-                caption="../report/comparison.rst",
-                category="Numbers",
-                labels={"image": "each", "network": "all"},
+                "comparison",
+                "Numbers",
+                image="each",
+                network="all",
             ),
         log:
             "logs/compare.log",

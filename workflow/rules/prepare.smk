@@ -5,11 +5,12 @@ rule resize:
     input:
         image=lambda wildcards: config["images"][wildcards.image]["path"],
     output:
-        resized=report(
+        resized=shown(
             "results/{image}/resized.png",
-            caption="../report/resized.rst",
-            category="Images",
-            labels={"image": "{image}", "what": "training image"},
+            "resized",
+            "Images",
+            image="{image}",
+            what="training image",
         ),
         facts="results/{image}/picture.json",
     log:

@@ -11,15 +11,13 @@ rule render:
         facts="results/{image}/picture.json",
     output:
         renders=[
-            report(
+            shown(
                 f"results/{{image}}/{{field}}/{name}.png",
-                caption="../report/render.rst",
-                category="Renders",
-                labels={
-                    "image": "{image}",
-                    "network": "{field}",
-                    "pixels": name.partition("_")[2],
-                },
+                "render",
+                "Renders",
+                image="{image}",
+                network="{field}",
+                pixels=name.partition("_")[2],
             )
             for name in RENDERS
         ],
@@ -150,15 +148,13 @@ if config["timelapse"]["formats"]:
             tile_checkpoints=of_tiles("checkpoints"),
         output:
             outputs=[
-                report(
+                shown(
                     f"results/{{image}}/{{field}}/timelapse.{format}",
-                    caption="../report/timelapse.rst",
-                    category="Time-lapses",
-                    labels={
-                        "image": "{image}",
-                        "network": "{field}",
-                        "format": format,
-                    },
+                    "timelapse",
+                    "Time-lapses",
+                    image="{image}",
+                    network="{field}",
+                    format=format,
                 )
                 for format in config["timelapse"]["formats"]
             ],

@@ -22,12 +22,7 @@ rule report:
         template=workflow_file("workflow/report/report.html.j2"),
         style=page_files("report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"),
     output:
-        report=report(
-            "results/report.html",
-            caption="../report/report.rst",
-            category="Report",
-            labels={"image": "all", "network": "all"},
-        ),
+        report=shown("results/report.html", "report", "Report", image="all", network="all"),
     log:
         "logs/report.log",
     benchmark:

@@ -52,11 +52,12 @@ rule evaluate_table:
         model="results/tables/{network}/model.safetensors",
         record="results/tables/{network}/training.json",
     output:
-        metrics=report(
+        metrics=shown(
             "results/tables/{network}/metrics.json",
-            caption="../report/table_metrics.rst",
-            category="Tables",
-            labels={"table": "{network}", "what": "numbers"},
+            "table_metrics",
+            "Tables",
+            table="{network}",
+            what="numbers",
         ),
         predictions="results/tables/{network}/predictions.csv",
     log:
@@ -86,11 +87,12 @@ rule plot_table:
         model="results/tables/{network}/model.safetensors",
         sizes=lambda wildcards: table_sizes(wildcards.network),
     output:
-        plot=report(
+        plot=shown(
             "results/tables/{network}/plot.png",
-            caption="../report/table_plot.rst",
-            category="Tables",
-            labels={"table": "{network}", "what": "plot"},
+            "table_plot",
+            "Tables",
+            table="{network}",
+            what="plot",
         ),
     log:
         "logs/tables/{network}/plot_table.log",
@@ -124,11 +126,8 @@ rule report_tables:
         template=workflow_file("workflow/report/report_tables.html.j2"),
         style=page_files(),
     output:
-        report=report(
-            "results/tables/report.html",
-            caption="../report/report_tables.rst",
-            category="Tables",
-            labels={"table": "all", "what": "report"},
+        report=shown(
+            "results/tables/report.html", "report_tables", "Tables", table="all", what="report"
         ),
     log:
         "logs/tables/report_tables.log",

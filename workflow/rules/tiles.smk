@@ -40,11 +40,12 @@ rule overview:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
     output:
-        overview=report(
+        overview=shown(
             "results/{image}/overview.png",
-            caption="../report/resized.rst",
-            category="Images",
-            labels={"image": "{image}", "what": "training image, reduced"},
+            "resized",
+            "Images",
+            image="{image}",
+            what="training image, reduced",
         ),
     log:
         "logs/{image}/overview.log",
@@ -106,12 +107,7 @@ rule gather_tiles:
         facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
-        history=report(
-            "results/{image}/{field}/history.csv",
-            caption="../report/history.rst",
-            category="Training",
-            labels={"image": "{image}", "network": "{field}"},
-        ),
+        history=shown("results/{image}/{field}/history.csv", "history", "Training"),
         record="results/{image}/{field}/training.json",
         checkpoints=directory("results/{image}/{field}/checkpoints"),
     log:
@@ -146,12 +142,7 @@ rule evaluate_tiles:
         facts="results/{image}/picture.json",
         record="results/{image}/{field}/training.json",
     output:
-        metrics=report(
-            "results/{image}/{field}/metrics.json",
-            caption="../report/metrics.rst",
-            category="Numbers",
-            labels={"image": "{image}", "network": "{field}"},
-        ),
+        metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),
         comparison=directory("results/{image}/{field}/comparison"),
     log:
         "logs/{image}/{field}/evaluate_tiles.log",

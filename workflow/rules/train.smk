@@ -8,12 +8,7 @@ rule train:
         earlier=earlier_segment,
     output:
         model="results/{image}/{field}/model.safetensors",
-        history=report(
-            "results/{image}/{field}/history.csv",
-            caption="../report/history.rst",
-            category="Training",
-            labels={"image": "{image}", "network": "{field}"},
-        ),
+        history=shown("results/{image}/{field}/history.csv", "history", "Training"),
         record="results/{image}/{field}/training.json",
         checkpoints=directory("results/{image}/{field}/checkpoints"),
     log:
@@ -67,11 +62,12 @@ for batch in BATCHES:
         output:
             models=for_runs("results/{image}/{field}/model.safetensors", batch.runs),
             histories=[
-                report(
+                shown(
                     f"results/{run.image}/{run.field}/history.csv",
-                    caption="../report/history.rst",
-                    category="Training",
-                    labels={"image": run.image, "network": run.field},
+                    "history",
+                    "Training",
+                    image=run.image,
+                    network=run.field,
                 )
                 for run in batch.runs
             ],

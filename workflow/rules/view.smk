@@ -22,12 +22,7 @@ rule view:
         ),
         template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
-        view=report(
-            "results/{image}/{field}/view.html",
-            caption="../report/view.rst",
-            category="Viewers",
-            labels={"image": "{image}", "network": "{field}"},
-        ),
+        view=shown("results/{image}/{field}/view.html", "view", "Viewers"),
     log:
         "logs/{image}/{field}/view.log",
     benchmark:
