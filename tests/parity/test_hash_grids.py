@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import test_grids
 
+from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
 from neuralfield.engines.plan import BatchPlan, network_plan
@@ -65,7 +66,8 @@ def test_features(gpu, count, features, kind):
     points[:2] = [[1, -1], [-1, 1]][:count]
     rows, numbers = -(-count // 64) * 64, features * len(plan.levels)
     layout = layout_of(kind, rows, numbers)
-    tested = GridFeatures(plan, gpu.asarray(table.ravel()), {"encoding.table": 0}, layout)
+    arrays = NetworkArrays(gpu.asarray(table.ravel()), {"encoding.table": 0}, None)
+    tested = GridFeatures(plan, arrays, layout)
     found = laid_out(gpu, layout, np.full((rows, numbers), np.nan))
     tested.launch(gpu.asarray(points), count, rows, found)()
     found = to_host(found)[places(layout, rows, numbers)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neuralfield.engines.complex_layers import real_parameters
-from neuralfield.engines.cuda.buffers import Buffers, PassArguments
+from neuralfield.engines.cuda.buffers import Buffers, NetworkArrays, PassArguments
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
@@ -216,7 +216,8 @@ def test_rendered_values(field, width, height, chunk_rows, precision, gpu, monke
     arrays = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         arrays = real_parameters(plan.complex_tensors, arrays)
-    tested = LayerValues(gpu, plan, *on_gpu(gpu, arrays), frequencies_of(gpu, network), precision)
+    on_device = NetworkArrays(*on_gpu(gpu, arrays), frequencies_of(gpu, network))
+    tested = LayerValues(gpu, plan, on_device, precision)
     columns = np.linspace(-1, 1, width, dtype=np.float32)
     rows = np.linspace(-0.7, 0.7, height, dtype=np.float32)
     expected = values_of_the_tape(network, grid(columns, rows)).data

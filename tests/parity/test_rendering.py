@@ -13,7 +13,7 @@ from neuralfield.rendering import make_renderer
 from neuralfield.rendering import render as rendering
 from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.hopper_renderer import HopperRenderer
-from neuralfield.rendering.portable_renderer import LayerPixels
+from neuralfield.rendering.layer_values import LayerPixels
 from neuralfield.rendering.render import render, render_bands, render_to_png
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import gpu_is_present, select_device, to_host

@@ -79,25 +79,24 @@ def _of_network(model: Model, device: Device, threads: int, workers: Workers | N
 def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Renderer | None:
     """Make a renderer with kernels for GPUs; None where they do not cover a network."""
     # imported here, because only jobs on a GPU need these many modules
+    from neuralfield.engines.cuda.buffers import NetworkArrays
     from neuralfield.engines.cuda.launch import compute_capability
     from neuralfield.engines.cuda.portable import layer_forward
     from neuralfield.rendering import hopper_renderer
-    from neuralfield.rendering.layer_values import LayerValues
-    from neuralfield.rendering.portable_renderer import LayerPixels
+    from neuralfield.rendering.layer_values import LayerPixels, LayerValues
 
     plan, capability = network_plan(network), compute_capability(device)
     if plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability):
         return None
-    arrays = {name: tensor.data for name, tensor in network.parameters.items()}
+    tensors = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
-        arrays = real_parameters(plan.complex_tensors, arrays)
-    parameters = device.xp.concatenate([array.ravel() for array in arrays.values()])
-    starts = np.cumsum([0, *(array.size for array in arrays.values())]).tolist()
-    offsets = dict(zip(arrays, starts, strict=False))
-    frequencies = network.buffers.get("encoding.frequencies")
-    arguments = (device, plan, parameters, offsets, frequencies)
+        tensors = real_parameters(plan.complex_tensors, tensors)
+    parameters = device.xp.concatenate([array.ravel() for array in tensors.values()])
+    starts = np.cumsum([0, *(array.size for array in tensors.values())]).tolist()
+    offsets = dict(zip(tensors, starts, strict=False))
+    arrays = NetworkArrays(parameters, offsets, network.buffers.get("encoding.frequencies"))
     is_mixed = model.metadata.get("precision") == "mixed"
     if is_mixed and hopper_renderer.unsupported_reason(plan, capability) is None:
-        return hopper_renderer.HopperRenderer(*arguments, (model.width, model.height))
-    layers = LayerValues(*arguments, "mixed" if is_mixed else "float32")
+        return hopper_renderer.HopperRenderer(device, plan, arrays, (model.width, model.height))
+    layers = LayerValues(device, plan, arrays, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

@@ -3,11 +3,11 @@
 See `hopper_renderer.cu`.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.hopper import padded_network
 from neuralfield.engines.cuda.hopper.padded_network import (
     TILE_THREADS,
@@ -47,9 +47,7 @@ class HopperRenderer:
         self,
         device: Device,
         network: NetworkPlan,
-        parameters: Array,
-        offsets: Mapping[str, int],
-        frequencies: Array | None,
+        arrays: NetworkArrays,
         training_size_px: tuple[int, int],
     ) -> None:
         self._xp = device.xp
@@ -63,17 +61,17 @@ class HopperRenderer:
         )
         width_px, height_px = training_size_px
         constants = shape.constants(stages) | {
-            "PARAMETER_OFFSETS": listed(parameter_offsets(network, offsets)),
+            "PARAMETER_OFFSETS": listed(parameter_offsets(network, arrays.offsets)),
             "TRAINING_WIDTH": width_px,
             "TRAINING_HEIGHT": height_px,
         }
         products = {columns for _, columns in shape.stream_shapes(backward=False)}
         path, prelude = Path(__file__).with_name("hopper_renderer.cu"), wgmma_source(products)
         self._kernel = compile_kernel(path, "hopper_render", constants, prelude, self._shared_bytes)
-        stream = WeightStream(device, shape, parameters, offsets, backward=False)
+        stream = WeightStream(device, shape, arrays, backward=False)
         stream.launch()
-        features = _NOTHING if frequencies is None else frequencies
-        self._network = (parameters, features, stream.array)
+        features = _NOTHING if arrays.frequencies is None else arrays.frequencies
+        self._network = (arrays.parameters, features, stream.array)
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None

@@ -1,14 +1,16 @@
-"""Values by the portable kernels: many points, forward only, in bounded memory."""
+"""Rendering with the portable kernels: a sample of every pixel at a time, in bounded memory."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.layer_forward import LayerForward, whole_blocks
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.fields.coordinate_network import CornerBias, Encoding
+from neuralfield.rendering.array_renderer import mean_and_spread
 from neuralfield.system.device import Array, Device
 
 _CHUNK_ROWS = 1 << 17
@@ -21,15 +23,11 @@ class LayerValues:
         self,
         device: Device,
         network: NetworkPlan,
-        parameters: Array,
-        offsets: Mapping[str, int],
-        frequencies: Array | None,
+        arrays: NetworkArrays,
         precision: str,
     ) -> None:
         self._xp, self._network = device.xp, network
-        self._forward = LayerForward(
-            device, network, parameters, offsets, frequencies, precision, trained=False
-        )
+        self._forward = LayerForward(device, network, arrays, precision, trained=False)
         self._activations = self._forward.allocate(_CHUNK_ROWS, keep=False)
         self._inputs = device.xp.zeros((_CHUNK_ROWS, 2), np.float32)
         self.channels = network.layers[-1].fan_out
@@ -78,3 +76,33 @@ class LayerValues:
             *(np.int32(self._network.layers[last].fan_in), np.int32(len(inputs)), values),
         )
         Launch(self._output, (rows // TILE_ROWS,), arguments)()
+
+
+class LayerPixels:
+    """See `neuralfield.rendering.Renderer`; `encoding` is that of the network that computes
+    `values`.
+    """
+
+    def __init__(self, device: Device, values: LayerValues, encoding: Encoding) -> None:
+        self._xp, self._values, self._encoding = device.xp, values, encoding
+
+    def pixels(
+        self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
+    ) -> tuple[Array, Array]:
+        def values_at(offset: Array) -> Array:
+            x, y = self._inputs(0, columns + offset[0]), self._inputs(1, rows + offset[1])
+            if which is None:
+                return self._values.grid(x, y)
+            inputs = [x[which % len(columns)], y[which // len(columns)]]
+            return self._values.points(self._xp.stack(inputs, axis=1))
+
+        return mean_and_spread(values_at, offsets)
+
+    def close(self) -> None:
+        """Do nothing: there is only memory to release."""
+
+    def _inputs(self, axis: int, positions: Array) -> Array:
+        positions = positions.astype(np.float32)
+        if isinstance(self._encoding, CornerBias):
+            return self._encoding.along(axis, positions)
+        return positions

@@ -12,15 +12,21 @@ from neuralfield.system.device import Array, Device
 
 
 @dataclass(frozen=True)
-class Buffers:
-    """Arrays on the GPU that outlive a step; float32."""
+class NetworkArrays:
+    """Arrays of a network on the GPU; float32."""
 
     parameters: Array  # shape (n,), one after another, weights row by row
     offsets: Mapping[str, int]  # the place at which each parameter begins
+    frequencies: Array | None  # of Fourier features, shape (2, F)
+
+
+@dataclass(frozen=True)
+class Buffers(NetworkArrays):
+    """Arrays on the GPU that outlive a step; float32."""
+
     inputs: Array  # x, y of every row; u, v for corners
     targets: Array  # shape (pixels, channels), slot by slot
     weights: Array | None  # shape (pixels,); None: all slots alike
-    frequencies: Array | None  # of Fourier features, shape (2, F)
 
 
 @dataclass(frozen=True)

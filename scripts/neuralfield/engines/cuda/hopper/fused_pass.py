@@ -38,9 +38,7 @@ class FusedPass(Pass):
         super().__init__(given.device)
         self.network, self.batch, self.blocks = given.network, given.batch, blocks
         self._shape, self._buffers = shape, given.buffers
-        self._stream = WeightStream(
-            given.device, shape, given.buffers.parameters, given.buffers.offsets, backward=backward
-        )
+        self._stream = WeightStream(given.device, shape, given.buffers, backward=backward)
         self._allocated.append(self._stream.array)
         # gradients that need no matrix product: of the last layer, and of one of two coordinates;
         # a block's first ``channels * widest`` numbers are [widest][channels]

@@ -118,7 +118,7 @@ class HopperNarrowPass(FusedPass):
         table's gradient."""
         network, rows, buffers = self.network, self.batch.rows, self._buffers
         layout = FeatureLayout.of_pairs(rows)
-        grids = GridFeatures(network, buffers.parameters, buffers.offsets, layout)
+        grids = GridFeatures(network, buffers, layout)
         self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
         self._table = make_table_gradient(self._device, network, self.batch, layout)
         self._parts.append(self._table)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import WeightCopy
+from neuralfield.engines.cuda.buffers import NetworkArrays, WeightCopy
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
@@ -159,12 +159,11 @@ class WeightStream:
         self,
         device: Device,
         network: HopperNetwork,
-        parameters: Array,
-        offsets: Mapping[str, int],
+        arrays: NetworkArrays,
         *,
         backward: bool,
     ) -> None:
-        self._parameters, self._matrices = parameters, network.matrices
+        self._parameters, self._matrices = arrays.parameters, network.matrices
         shapes = network.stream_shapes(backward=backward)
         starts = np.cumsum([0, *(rows * columns for rows, columns in shapes)]).tolist()
         self.array = device.xp.zeros(max(starts[-1], 8), dtype="float16")
@@ -179,7 +178,7 @@ class WeightStream:
             "MATRIX_ROWS": listed(layer.fan_in for layer in layers),
             "MATRIX_COLUMNS": listed(layer.fan_out for layer in layers),
             "MATRIX_FACTORS": listed(f"{layer.frequency!r}f" for layer in layers),
-            "MATRIX_OFFSETS": listed(offsets[f"layers.{i}.weight"] for i in self._matrices),
+            "MATRIX_OFFSETS": listed(arrays.offsets[f"layers.{i}.weight"] for i in self._matrices),
             "FORWARD_STARTS": listed(starts[:count]),
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
         }

@@ -1,12 +1,12 @@
 """Features of hash grids for the passes of the cuda engine; see `grid_features.cu`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.plan import NetworkPlan
@@ -65,14 +65,8 @@ def struct_list(structs: list[tuple[int, ...]]) -> str:
 class GridFeatures:
     """Features of points, from the table as it is at each launch."""
 
-    def __init__(
-        self,
-        network: NetworkPlan,
-        parameters: Array,
-        offsets: Mapping[str, int],
-        layout: FeatureLayout,
-    ) -> None:
-        self._table = parameters[offsets["encoding.table"] :]
+    def __init__(self, network: NetworkPlan, arrays: NetworkArrays, layout: FeatureLayout) -> None:
+        self._table = arrays.parameters[arrays.offsets["encoding.table"] :]
         levels_abreast = _levels_abreast(network, layout)
         self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
         constants = grid_constants(network, layout) | {"LEVELS_ABREAST": levels_abreast}

@@ -1,6 +1,5 @@
 """The forward half of the portable kernels, which training and rendering share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.source import compile_module
@@ -112,9 +112,7 @@ class LayerForward:
         self,
         device: Device,
         network: NetworkPlan,
-        parameters: Array,
-        offsets: Mapping[str, int],
-        frequencies: Array | None,
+        arrays: NetworkArrays,
         precision: str,
         *,
         trained: bool,
@@ -126,11 +124,10 @@ class LayerForward:
         self.widths = [padded(layer.fan_in) for layer in network.layers]
         hidden = zip(network.layers[:-1], self.widths[1:], strict=True)
         self.columns = [layer.factors * width for layer, width in hidden]
-        self._parameters, self._offsets = parameters, offsets
-        self._frequencies = frequencies
+        self._arrays = arrays
         if network.encoding == "hashgrid":
             layout = self.feature_layout
-            self._grids = GridFeatures(network, parameters, offsets, layout)
+            self._grids = GridFeatures(network, arrays, layout)
         self.matrices = list(range(0 if self.has_features else 1, len(network.layers) - 1))
         self._forward, self._bias = {}, {}
         self.transposed: dict[int, Array] = {}
@@ -183,7 +180,8 @@ class LayerForward:
 
     def parameter(self, name: str) -> Array | None:
         """Return the parameters from `name` on, or None if there is none of that name."""
-        return self._parameters[self._offsets[name] :] if name in self._offsets else None
+        start = self._arrays.offsets.get(name)
+        return None if start is None else self._arrays.parameters[start:]
 
     def launches(self, inputs: Array, rows: int, activations: Activations) -> list[Launch]:
         """List the launches from inputs, float32 of shape (n, 2), to the last layer's input.
@@ -234,11 +232,12 @@ class LayerForward:
         # these two kernels have no activation in them
         kernels = self.kernels(0)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
-        if self._frequencies is not None:
-            count = self._frequencies.shape[1]
+        frequencies = self._arrays.frequencies
+        if frequencies is not None:
+            count = frequencies.shape[1]
             polynomials = self.network.layers[0].fan_in // 2 - count
             grid = (min(-(-rows * (count + polynomials) // THREADS), 1 << 14),)
-            middle = (self._frequencies, np.int32(count), np.int32(polynomials))
+            middle = (frequencies, np.int32(count), np.int32(polynomials))
             return Launch(kernels.get_function("fourier_features"), grid, (*head, *middle, *tail))
         has_ones = np.int32(self.network.encoding == "corners")
         grid = (-(-rows // THREADS),)

@@ -45,11 +45,7 @@ class LayerPass(Pass):
         super().__init__(given.device)
         network, batch, buffers = given.network, given.batch, given.buffers
         self._network, self._batch, self._buffers = network, batch, buffers
-        self._forward = LayerForward(
-            *(given.device, network, buffers.parameters, buffers.offsets, buffers.frequencies),
-            given.precision,
-            trained=True,
-        )
+        self._forward = LayerForward(given.device, network, buffers, given.precision, trained=True)
         self._parts.append(self._forward)
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
         self._multiprocessors = given.device.xp.cuda.Device().attributes["MultiProcessorCount"]
