@@ -9,7 +9,7 @@ from typing import Any
 from config.image_sizes import size_in_training
 from config.named_files import require_file
 from config.wording import Place, as_written, name_place
-from neuralfield.images.usual_size import usual_size_px
+from neuralfield.images.image import usual_size_px
 from neuralfield.system.errors import ConfigError, InputError
 
 TAKEN_NAMES = ("tables", "classifiers")

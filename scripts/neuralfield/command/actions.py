@@ -80,7 +80,7 @@ def info(chosen: Namespace) -> None:
 def _fitted(chosen: Namespace) -> "ImageField":
     """Fit a network as the options say, or read the one that they have made before."""
     import neuralfield as nf
-    from neuralfield.images.usual_size import usual_size_px
+    from neuralfield.images.image import usual_size_px
 
     image = Path(chosen.image)
     size = chosen.train_size

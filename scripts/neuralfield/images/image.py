@@ -18,6 +18,15 @@ LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.999
 
 BAND_VALUES = 2**22
 
+LONGER_SIDE_PX = 256
+"""The longer side of an image is reduced to this, if it is larger and nobody gave a size."""
+
+LEAST_SHORTER_SIDE_PX = 64
+"""The shorter side of a panorama keeps this much; its longer side stays longer instead."""
+
+LONGEST_SIDE_PX = 4096
+"""The limit of the longer side of a panorama."""
+
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
@@ -147,6 +156,18 @@ def proportional_size(own: tuple[int, int], longer_px: int) -> tuple[int, int]:
     # whole-number arithmetic: half a pixel always rounds up, at any size
     width, height = (max(1, (2 * side * longer_px + longer) // (2 * longer)) for side in own)
     return width, height
+
+
+def usual_size_px(width: int, height: int) -> int | None:
+    """Return the longer side that an image is reduced to; None where it keeps its own size.
+
+    The longer side becomes 256 pixels. Where that would leave less than 64 of the shorter side, it
+    is that side that becomes 64 pixels, as long as the longer one has at most 4096.
+    """
+    longer, shorter = max(width, height), min(width, height)
+    panorama = min(round(LEAST_SHORTER_SIDE_PX * longer / shorter), LONGEST_SIDE_PX)
+    size = max(LONGER_SIDE_PX, panorama)
+    return size if size < longer else None
 
 
 @dataclass(frozen=True)
