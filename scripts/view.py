@@ -3,9 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import measured_psnr_db, read_record
@@ -44,8 +41,8 @@ def main(
         require_recorded(history, read_record(record, model, own.training), record)
     page = viewer_page(
         trained,
-        _read(resized),
-        _read(redraw),
+        read_made_image(resized).values(),
+        read_made_image(redraw).values(),
         image=image,
         field=field,
         snapshots=list_snapshots(checkpoints) if checkpoints else (),
@@ -53,11 +50,6 @@ def main(
         final_db=measured_psnr_db(metrics, model) if metrics else None,
     )
     write_atomically(view, page.encode())
-
-
-def _read(path: Path) -> Image.Image:
-    levels = np.rint(read_made_image(path).values() * 255).astype(np.uint8)
-    return Image.fromarray(levels[..., 0] if levels.shape[2] == 1 else levels)
 
 
 def _of_the_job(job: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from neuralfield.images import read_made_image
+from neuralfield.rendering.levels import as_picture
 
 OVERVIEW_PX = 1024
 """Longer side of a whole image on the page; larger ones are reduced to it."""
@@ -85,9 +86,7 @@ def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _image(path: Path) -> Image.Image:
-    image = read_made_image(path)
-    levels = np.rint(image.values() * 255).astype(np.uint8)
-    return Image.fromarray(levels[..., 0] if image.channels == 1 else levels)
+    return as_picture(read_made_image(path).values())
 
 
 def _encoded(image: Image.Image, **options: Any) -> bytes:

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from neuralfield.fields import describe_field
-from neuralfield.rendering.levels import to_levels
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.history import History
@@ -33,8 +31,8 @@ def html_page(
     longer = max(model.width, model.height)
     return viewer_page(
         model,
-        _as_image(render(longer) if truth is None else truth),
-        _as_image(render(min(PREVIEW_PX, 4 * longer))),
+        render(longer) if truth is None else truth,
+        render(min(PREVIEW_PX, 4 * longer)),
         image=title,
         field=describe_field(model.settings)["type"],
         snapshots=list_snapshots(checkpoints) if checkpoints else (),
@@ -51,8 +49,3 @@ def notebook_html(
     height = min(720, 190 + round(640 * model.height / max(model.width, model.height)))
     page = html.escape(html_page(model, render, truth, "image", history))
     return f'<iframe srcdoc="{page}" width="100%" height="{height}" style="border: 0"></iframe>'
-
-
-def _as_image(values: np.ndarray) -> Image.Image:
-    levels = to_levels(np.asarray(values), 8)
-    return Image.fromarray(levels[..., 0] if levels.ndim == 3 and levels.shape[2] == 1 else levels)

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from neuralfield.system.device import Array, namespace_of
 
@@ -17,6 +18,12 @@ def to_levels(values: Array, bit_depth: int) -> Array:
     levels = xp.empty(values.shape, dtype)
     _rounding()(values, np.float32(white), levels)
     return levels
+
+
+def as_picture(values: np.ndarray) -> Image.Image:
+    """Make a picture of 8 bits a channel of values of shape (h, w) or (h, w, channels)."""
+    levels = to_levels(values, 8)
+    return Image.fromarray(levels[..., 0] if levels.shape[2:] == (1,) else levels)
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from neuralfield.images.tiling import Tile
+from neuralfield.rendering.levels import as_picture
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained_snapshot
 from neuralfield.training.history import History, nearest_measured
@@ -40,8 +41,8 @@ MOST_CORRECTIONS = 4_000_000
 
 def viewer_page(
     trained: Trained,
-    training_image: Image.Image,
-    preview: Image.Image,
+    training_image: np.ndarray,
+    preview: np.ndarray,
     *,
     image: str,
     field: str,
@@ -52,11 +53,13 @@ def viewer_page(
     """Write one HTML file that needs nothing beside it and no internet.
 
     The network is compared with `training_image`; the render `preview` is shown until the network
-    is, or instead of it. `snapshots` are steps and paths: the page has as many of these before the
-    finished network as there is room for, labelled by `history`, and the finished one by
-    `final_db`. Raises `CheckpointError` where a snapshot is damaged, or of another training.
+    is, or instead of it; both are values in [0, 1]. `snapshots` are steps and paths: the page has
+    as many of these before the finished network as there is room for, labelled by `history`, and
+    the finished one by `final_db`. Raises `CheckpointError` where a snapshot is damaged, or of
+    another training.
     """
-    preview_bytes, image_bytes = as_webp(preview, PREVIEW_PX), _embedded(training_image)
+    preview_bytes = as_webp(as_picture(preview), PREVIEW_PX)
+    image_bytes = _embedded(as_picture(training_image))
     budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)
     found = first_model(trained).residual
     is_small = found is not None and found.size <= MOST_CORRECTIONS
