@@ -8,7 +8,7 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import read_record, write_metrics
 from evaluate import upscale_numbers
-from neuralfield.images import ImageData, Overview, read_window, write_image
+from neuralfield.images import Overview, PixelFile, write_image
 from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
@@ -42,7 +42,7 @@ def main(
     settings = expected.with_steps_of(networks).training
     training = read_record(record, mosaic, settings, networks.parameter_count)
     is_what = expected.facts["resized"]
-    tiling, mode = networks.tiling, is_what["mode"]
+    tiling, whole = networks.tiling, PixelFile(pixels, is_what["mode"], is_what["bit_depth"])
     width, height = tiling.width, tiling.height
     overview = Overview(width, height, networks.channels, overview_megapixels)
     measured = RunningMetrics(threads)
@@ -52,16 +52,14 @@ def main(
         networks, width, height, device=select_device(device), threads=threads
     ):
         bottom = top + len(band)
-        truth = read_window(pixels, mode, is_what["bit_depth"], 0, top, width, bottom).values()
+        truth = whole.window(0, top, width, bottom).values()
         rows_at_seams = tiling.rows_at_seams(np.arange(top, bottom) + 0.5)
         at_seams = np.logical_or(rows_at_seams[:, None], columns_at_seams)
         measured.add(as_seen(band), as_seen(truth), at_seams)
         overview.add(band)
         top = bottom
     comparison.mkdir(parents=True, exist_ok=True)
-    overview_mode = "grey" if mode == "bilevel" else mode
-    redraw = ImageData.from_values(overview.values(), overview_mode, 8)
-    write_image(comparison / "redraw.png", redraw)
+    write_image(comparison / "redraw.png", overview.picture(whole.mode))
     numbers = {
         "image": image,
         "field": field,
@@ -70,7 +68,7 @@ def main(
         "psnr_db": measured.psnr_db(),
         "seam_psnr_db": measured.seam_psnr_db(),
         "ssim": measured.ssim(),
-        "wrong_pixels": measured.wrong_pixels if mode == "bilevel" else None,
+        "wrong_pixels": measured.wrong_pixels if whole.mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
     }

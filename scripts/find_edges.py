@@ -1,6 +1,5 @@
 """Find the edges of an image."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,12 @@ import numpy as np
 from entry.job import run_job
 from neuralfield.images import (
     ImageData,
+    PixelFile,
     PngBandWriter,
     convert_values,
     image_digest,
     read_facts,
     read_made_image,
-    read_window,
     require_image,
 )
 from neuralfield.images.edges import EdgeFilter, GreyRows
@@ -61,7 +60,7 @@ def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> Gre
     is_what = about["resized"]
     width, height, mode = is_what["width"], is_what["height"], is_what["mode"]
     if path.suffix == ".npy":
-        window = partial(read_window, path, mode, is_what["bit_depth"])
+        window = PixelFile(path, mode, is_what["bit_depth"]).window
     else:
         whole = read_made_image(path, mode)
         require_image(path, image_digest(whole.values()), about, facts)

@@ -9,6 +9,7 @@ from pathlib import Path
 from entry.job import reporter, run_job
 from neuralfield.images import (
     ImageData,
+    PixelFile,
     choose_mode,
     read_header,
     read_image_bands,
@@ -65,7 +66,7 @@ def main(
         bit_depth = write_pixel_file(pixels, header.width, header.height, counted(bands))
         for count in seen:
             tones.add(count.result())
-        digest_of = partial(tile_digest, pixels, mode, bit_depth)
+        digest_of = partial(tile_digest, PixelFile(pixels, mode, bit_depth))
         digests = dict(zip((t.name for t in tiling), pool.map(digest_of, tiling), strict=True))
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}

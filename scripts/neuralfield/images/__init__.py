@@ -10,7 +10,7 @@ from neuralfield.images.facts import (
     write_facts,
 )
 from neuralfield.images.image import ImageData, convert_values
-from neuralfield.images.pixel_file import read_window, write_pixel_file
+from neuralfield.images.pixel_file import PixelFile, write_pixel_file
 from neuralfield.images.pixel_table import read_pixel_csv, write_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import Overview, resize_image
@@ -20,6 +20,7 @@ __all__ = [
     "Header",
     "ImageData",
     "Overview",
+    "PixelFile",
     "PngBandWriter",
     "choose_mode",
     "convert_values",
@@ -30,7 +31,6 @@ __all__ = [
     "read_image_bands",
     "read_made_image",
     "read_pixel_csv",
-    "read_window",
     "require_image",
     "resize_image",
     "save_facts",

@@ -16,7 +16,7 @@ import numpy as np
 
 from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.pixel_file import read_window_bands
+from neuralfield.images.pixel_file import PixelFile
 from neuralfield.images.pixel_table import read_pixel_csv
 from neuralfield.images.reading import read_image
 from neuralfield.images.tiling import Tile
@@ -39,11 +39,10 @@ def image_digest(values: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def tile_digest(pixels: Path, mode: str, bit_depth: int, tile: Tile) -> str:
-    """Return the `image_digest` of a tile of the image in a file of `write_pixel_file`."""
-    digest = _digest_of_shape(tile.height, tile.width, CHANNELS[mode])
-    edges = (tile.left, tile.top, tile.right, tile.bottom)
-    for rows in read_window_bands(pixels, mode, bit_depth, *edges, _ROWS):
+def tile_digest(pixels: PixelFile, tile: Tile) -> str:
+    """Return the `image_digest` of a tile of an image."""
+    digest = _digest_of_shape(tile.height, tile.width, CHANNELS[pixels.mode])
+    for rows in pixels.bands(tile.edges, _ROWS):
         digest.update(np.ascontiguousarray(rows.values(), "<f4").data)
     return digest.hexdigest()
 

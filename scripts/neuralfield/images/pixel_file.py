@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -57,42 +57,38 @@ def write_bands(
     return bit_depth
 
 
-def read_window(
-    path: str | os.PathLike, mode: str, bit_depth: int, left: int, top: int, right: int, bottom: int
-) -> ImageData:
-    """Read a window of an image that `write_pixel_file` wrote, and no other rows.
+class PixelFile(NamedTuple):
+    """A file that `write_pixel_file` wrote, any part of which can be read, and no other rows."""
 
-    Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where the
-    file is missing or damaged, or the window is not inside the image.
-    """
-    return next(read_window_bands(path, mode, bit_depth, left, top, right, bottom, bottom - top))
+    path: str | os.PathLike
+    mode: str
+    bit_depth: int
 
+    def window(self, left: int, top: int, right: int, bottom: int) -> ImageData:
+        """Read a window of the image.
 
-def read_window_bands(
-    path: str | os.PathLike,
-    mode: str,
-    bit_depth: int,
-    left: int,
-    top: int,
-    right: int,
-    bottom: int,
-    rows: int,
-) -> Iterator[ImageData]:
-    """Read a window as `read_window` does, so many rows at a time."""
-    expected = "the pixels that `unpack` writes"
-    remedy = remedy_for(path)
-    try:
-        # a new map for each window: its pages stay in memory as long as it does
-        pixels = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", expected, remedy) from error
-    inside = 0 <= left < right <= pixels.shape[1] and 0 <= top < bottom <= pixels.shape[0]
-    if not inside or pixels.shape[2:] != (CHANNELS[mode],):
-        found = f"has the shape {pixels.shape}"
-        raise InputError(str(path), found, f"columns to {right} and rows to {bottom}", remedy)
-    for start in range(top, bottom, rows):
-        band = pixels[start : min(start + rows, bottom), left:right]
-        yield ImageData(np.array(band), mode, bit_depth)
+        Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where
+        the file is missing or damaged, or the window is not inside the image.
+        """
+        return next(self.bands((left, top, right, bottom), bottom - top))
+
+    def bands(self, edges: tuple[int, int, int, int], rows: int) -> Iterator[ImageData]:
+        """Read a window as `window` does, so many rows at a time."""
+        left, top, right, bottom = edges
+        expected = "the pixels that `unpack` writes"
+        remedy, where = remedy_for(self.path), str(self.path)
+        try:
+            # a new map for each window: its pages stay in memory as long as it does
+            pixels = np.lib.format.open_memmap(self.path, mode="r")
+        except (OSError, ValueError) as error:
+            raise InputError(where, f"cannot be read ({error})", expected, remedy) from error
+        inside = 0 <= left < right <= pixels.shape[1] and 0 <= top < bottom <= pixels.shape[0]
+        if not inside or pixels.shape[2:] != (CHANNELS[self.mode],):
+            found = f"has the shape {pixels.shape}"
+            raise InputError(where, found, f"columns to {right} and rows to {bottom}", remedy)
+        for start in range(top, bottom, rows):
+            band = pixels[start : min(start + rows, bottom), left:right]
+            yield ImageData(np.array(band), self.mode, self.bit_depth)
 
 
 def header_bytes(path: str | os.PathLike) -> int:

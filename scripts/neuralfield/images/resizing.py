@@ -187,6 +187,10 @@ class Overview:
             self._sums[self._rows // self.block_px] += row
             self._rows += 1
 
+    def picture(self, mode: str) -> ImageData:
+        """Return the means after all rows, of an image of that mode; in 8 bits."""
+        return ImageData.from_values(self.values(), "grey" if mode == "bilevel" else mode, 8)
+
     def values(self) -> np.ndarray:
         """Return the means after all rows; float32, shape (rows, columns, channels)."""
         wide = np.diff(np.append(self._starts, self._width))

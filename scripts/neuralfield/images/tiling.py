@@ -26,6 +26,10 @@ class Tile:
         return f"{self.row}_{self.column}"
 
     @property
+    def edges(self) -> tuple[int, int, int, int]:
+        return self.left, self.top, self.right, self.bottom
+
+    @property
     def width(self) -> int:
         return self.right - self.left
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
-from neuralfield.images import read_facts, read_pixel_csv, read_window, require_image
+from neuralfield.images import PixelFile, read_facts, read_pixel_csv, require_image
 from neuralfield.images.facts import facts_of_tile, kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.images.tiling import Tile
@@ -66,9 +66,8 @@ def read_tile_task(
     the whole.
     """
     own = facts_of_tile(about, tile)
-    mode, bit_depth = own["resized"]["mode"], own["resized"]["bit_depth"]
-    window = read_window(pixels, mode, bit_depth, tile.left, tile.top, tile.right, tile.bottom)
-    return _own_task(pixels, window.values(), own, field, training)
+    whole = PixelFile(pixels, own["resized"]["mode"], own["resized"]["bit_depth"])
+    return _own_task(pixels, whole.window(*tile.edges).values(), own, field, training)
 
 
 def _own_task(

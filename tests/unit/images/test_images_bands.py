@@ -8,12 +8,12 @@ from PIL import Image
 from neuralfield.images import (
     ImageData,
     Overview,
+    PixelFile,
     bands,
     choose_mode,
     read_header,
     read_image,
     read_image_bands,
-    read_window,
     resize_image,
     write_image,
     write_pixel_file,
@@ -139,11 +139,12 @@ def expect_the_same(path, mode="auto", tolerance=0):
 def test_windows_are_parts_of_the_whole(tmp_path, pixels, mode, depth):
     parts = (ImageData(pixels[top : top + 10], mode, depth) for top in range(0, 37, 10))
     write_pixel_file(tmp_path / "a.npy", 53, 37, parts)
+    written = PixelFile(tmp_path / "a.npy", mode, depth)
     for left, top, right, bottom in ((0, 0, 53, 37), (7, 8, 20, 31), (52, 36, 53, 37)):
-        window = read_window(tmp_path / "a.npy", mode, depth, left, top, right, bottom)
+        window = written.window(left, top, right, bottom)
         np.testing.assert_array_equal(window.pixels, pixels[top:bottom, left:right])
     with pytest.raises(InputError, match=r"a\.npy: has the shape"):
-        read_window(tmp_path / "a.npy", mode, depth, 0, 0, 54, 1)
+        written.window(0, 0, 54, 1)
 
 
 @pytest.mark.parametrize(
