@@ -128,8 +128,6 @@ def require_snapshots(
 def choose_steps(available: list[int], count: int) -> list[int]:
     """Pick up to `count` of the sorted steps, evenly spread in their logarithm.
 
-    Examples
-    --------
     >>> choose_steps([0, 1, 2, 5, 10, 20, 50, 100], 4)
     [0, 5, 20, 100]
     """

@@ -12,13 +12,8 @@ from neuralfield.system.device import Array, namespace_of
 
 
 class Jet:
-    """Values with their first and second derivatives by x, and by y.
-
-    Parameters
-    ----------
-    value : array, shape (n, k)
-    first, second : array, shape (2, n, k)
-        Derivatives by x and by y; there are no mixed ones.
+    """Values, shape (n, k), with their first and second derivatives by x and by y, shape (2, n, k).
+    There are no mixed ones.
     """
 
     __array_ufunc__ = None  # an array on the left leaves the operation to this class

@@ -176,10 +176,7 @@ def seed_of(random_state: Any) -> int:
 def labels_of(y: Any) -> np.ndarray:
     """Return labels as an array of one dimension; numbers among them are whole.
 
-    Raises
-    ------
-    ValueError
-        There are none, not one for each row, or they are no classes.
+    Raises ValueError where there are none, not one for each row, or they are no classes.
     """
     require_targets(y)
     labels = as_array("y", y)
@@ -229,12 +226,8 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarray:
     """Return values as float64, of one of so many dimensions, with at least one row and column.
 
-    Raises
-    ------
-    ValueError
-        Another number of dimensions, no rows or columns, complex numbers, text, NaN or infinity.
-    TypeError
-        A sparse matrix, or what is no array of numbers.
+    Raises TypeError for a sparse matrix, or what is no array of numbers, and ValueError for complex
+    numbers, text, NaN and infinity, too.
     """
     if hasattr(values, "tocsr"):
         remedy = "use .toarray()"

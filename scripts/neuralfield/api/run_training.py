@@ -52,10 +52,7 @@ EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_tempera
 def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
     """Train to the end, and return the model and the history.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C was pressed; in a folder, the state is saved.
+    Ctrl-C raises KeyboardInterrupt; in a folder, the state is saved before.
     """
     device = select_device(conditions.device)
     with contextlib.ExitStack() as stack:

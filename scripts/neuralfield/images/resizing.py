@@ -32,29 +32,16 @@ def resize_image(
 ) -> ImageData:
     """Resize an image in float32; its bit depth is kept.
 
-    Parameters
-    ----------
-    size : int, (int, int) or None
-        The longer side in px, where the other one follows from the aspect ratio; or width and
-        height; or None for the present size.
-    filter : {"box", "lanczos", "bicubic", "back_projection"}
-        The filter is widened to the pixels that it reduces, which avoids aliasing. ``box`` makes
-        every pixel the exact mean of the light over its square: pixels that the square cuts count
-        by the part inside. It repeats pixels when it enlarges. ``back_projection`` is ``lanczos``,
-        corrected by `back_projected`.
-    threshold : float
-        For `mode` ``bilevel``: a luma of at least this is white, after the resizing.
-    mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        Mode of the result. ``auto`` keeps the mode, except that a bilevel image of a new size gets
-        8-bit greys: the means show where in a pixel an edge lies.
+    The `size` is the longer side in px, where the other one follows from the aspect ratio; or width
+    and height; or None for the present one. The `filter`, one of `FILTERS`, is widened to the
+    pixels that it reduces, which avoids aliasing. ``box`` makes every pixel the exact mean of the
+    light over its square: pixels that the square cuts count by the part inside. It repeats pixels
+    when it enlarges. ``back_projection`` is ``lanczos``, corrected by `back_projected`.
 
-    Raises
-    ------
-    ConfigError
-        The size, filter or mode is not one of these.
+    The `mode` ``auto`` keeps the image's, except that a bilevel image of a new size gets 8-bit
+    greys: the means show where in a pixel an edge lies. For ``bilevel`` a luma of at least
+    `threshold` is white, after the resizing. Raises `ConfigError` for another size, filter or mode.
 
-    Notes
-    -----
     Colour is multiplied by alpha while it is resized, so that hidden colour does not bleed into
     visible one. Where all is transparent, the colour is black.
     """

@@ -114,8 +114,6 @@ Operation = Linear | Conv2d | Dropout | Callable[[Tensor], Tensor]
 class Sequential(Network[Linear | Conv2d]):
     """A sequence of operations.
 
-    Examples
-    --------
     >>> network = Sequential([convolution, ops.relu, ops.flatten, Dropout(0.5), linear])
     >>> logits = network(images)  # nothing is dropped
     >>> logits = network(images, TrainingCall(random_seed, step, samples))

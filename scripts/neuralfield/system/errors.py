@@ -28,19 +28,9 @@ _LONGEST_QUOTE = 600
 class NeuralfieldError(Exception):
     """A mistake that a user can mend; shown as one line, never as a traceback.
 
-    Parameters
-    ----------
-    where : str
-        The file, the config key or the step that the message is about.
-    found : object
-        The wrong value or state.
-    expected : str
-        The right one.
-    remedy : str, optional
-        What to do about it.
+    `where` is the file, the config key or the step that the message is about, `found` the wrong
+    value or state, `expected` the right one, and `remedy` what to do about it.
 
-    Examples
-    --------
     >>> print(NeuralfieldError("images.cub.size", 0, "a whole number >= 1", "remove the key"))
     images.cub.size: 0; expected a whole number >= 1; remove the key
     """
