@@ -30,21 +30,10 @@ from neuralfield.tasks.task import Objective
 
 _WORK = np.dtype(
     [
-        ("partials", np.uint64),
-        ("direction", np.uint64),
-        ("forward", np.uint64),
-        ("backward", np.uint64),
-        ("parts", np.int32),
-        ("part_stride", np.int32),
-        ("row_stride", np.int32),
-        ("columns", np.int32),
-        ("first", np.int32),
-        ("size", np.int32),
-        ("parameter_offset", np.int32),
-        ("moment2_offset", np.int32),
-        ("is_vector", np.int32),
-        ("scale", np.float32),
-        ("copy_factor", np.float32),
+        *((name, "u8") for name in ("partials", "direction", "forward", "backward")),
+        *((name, "i4") for name in ("parts", "part_stride", "row_stride", "columns")),
+        *((name, "i4") for name in ("first", "size", "parameter_offset", "moment2_offset")),
+        *(("is_vector", "i4"), ("scale", "f4"), ("copy_factor", "f4")),
     ],
     align=True,
 )
@@ -52,11 +41,8 @@ _WORK = np.dtype(
 
 _SCHEDULE = np.dtype(
     [
-        ("learning_rate", np.float64),
-        ("minimum_learning_rate", np.float64),
-        ("period", np.int64),
-        ("warmup_steps", np.int64),
-        ("kind", np.int64),
+        *((name, "f8") for name in ("learning_rate", "minimum_learning_rate")),
+        *((name, "i8") for name in ("period", "warmup_steps", "kind")),
     ]
 )
 """The struct Schedule of update.cu."""
@@ -127,19 +113,8 @@ class UpdateStage:
             ]
             self._muon = MuonStage(device, matrices, scalars, step, precision)
         self._arguments = (
-            works_on_gpu,
-            parameters,
-            moment1,
-            moment2,
-            loss_partials,
-            self.totals,
-            scalars,
-            schedule,
-            step,
-            blocks_done,
-            summed,
-            clip_factor,
-            direction_squares,
+            *(works_on_gpu, parameters, moment1, moment2, loss_partials, self.totals),
+            *(scalars, schedule, step, blocks_done, summed, clip_factor, direction_squares),
         )
         kernel = module.get_function("update")
         blocks = len(works) + 1
@@ -210,25 +185,11 @@ def work_table(
             columns = row_stride = whole  # rows without gaps are one row
         strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
+        parts = (gradient.parts, gradient.part_stride, row_stride, columns)
+        place = (size, parameter_offset, moment2_offset, is_vector)
+        factors = (gradient.scale, copy.factor if copy else 0.0)
         for first in range(0, size, 128 if is_vector else 32):
-            rows.append(
-                (
-                    pointer,
-                    direction,
-                    *copies,
-                    gradient.parts,
-                    gradient.part_stride,
-                    row_stride,
-                    columns,
-                    first,
-                    size,
-                    parameter_offset,
-                    moment2_offset,
-                    is_vector,
-                    gradient.scale,
-                    copy.factor if copy else 0.0,
-                )
-            )
+            rows.append((pointer, direction, *copies, *parts, first, *place, *factors))
         parameter_offset += size
         moment2_offset += 0 if is_hidden else size
     return np.array(rows, dtype=_WORK)
