@@ -15,7 +15,7 @@ from neuralfield.engines.cpu.kernels.layout import (
     WEIGHTS,
 )
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-from neuralfield.engines.cpu.kernels.row_activations import gradients_before_rows
+from neuralfield.engines.cpu.kernels.row_activations import gradients_before_rows, multiply
 
 _OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 
@@ -90,10 +90,3 @@ def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowne
             multiply(memory[before : before + fan_in], by_value)
         place += table[layer, OUT_LENGTH]
         before += table[layer - 1, OUT_LENGTH]
-
-
-@kernel_part
-def multiply(target, source):
-    """Multiply element by element, in place."""
-    for i in range(target.size):
-        target[i] *= source[i]

@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.engines.cpu.kernels.complex_weights import put_complex_row, put_row
 from neuralfield.engines.cpu.kernels.functions import PRODUCT, activate
-from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last, multiply
+from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
     BIASES,
@@ -28,7 +28,11 @@ from neuralfield.engines.cpu.kernels.layout import (
     WEIGHTS,
 )
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-from neuralfield.engines.cpu.kernels.row_activations import activate_rows, gradients_before_rows
+from neuralfield.engines.cpu.kernels.row_activations import (
+    activate_rows,
+    gradients_before_rows,
+    multiply,
+)
 from neuralfield.engines.cpu.kernels.tiles import VECTOR, product
 
 _STEP, _WRITE = np.int64(4), np.int64(0)
@@ -75,23 +79,13 @@ def forward(table, frequencies, rows, memory, factors, others, narrowness):
     for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
         in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        columns = padded(table[layer, FAN_OUT])
+        in_row, out_row, b = 4 * in_length, 4 * out_length, weights + 4 * table[layer, WEIGHTS]
+        columns, depth = padded(table[layer, FAN_OUT]), table[layer, ROWS]
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
             argument = table[layer, GRADIENTS] + first * out_length
-            product(
-                to + 4 * (table[layer, VALUES] + first * in_length),
-                4 * in_length,
-                _STEP,
-                weights + 4 * table[layer, WEIGHTS],
-                4 * out_length,
-                to + 4 * argument,
-                4 * out_length,
-                count,
-                columns,
-                table[layer, ROWS],
-                _WRITE,
-            )
+            a, c = to + 4 * table[layer, VALUES] + first * in_row, to + 4 * argument
+            product(a, in_row, _STEP, b, out_row, c, out_row, count, columns, depth, _WRITE)
             if narrowness is not None and table[layer, ACTIVATION] >= PRODUCT:
                 activate_rows(table, layer, first, count, memory, narrowness)
                 continue
@@ -114,39 +108,20 @@ def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, 
     backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
-        in_length, out_length = table[layer, IN_LENGTH], table[layer, OUT_LENGTH]
-        derivative = table[layer, GRADIENTS]
-        product(
-            to + 4 * table[layer, VALUES],
-            _STEP,
-            4 * in_length,
-            to + 4 * derivative,
-            4 * out_length,
-            gradient.ctypes.data + 4 * table[layer, GRADIENT],
-            4 * out_length,
-            table[layer, ROWS],
-            padded(table[layer, FAN_OUT]),
-            rows,
-            add,
-        )
+        in_length, fan_out = table[layer, IN_LENGTH], table[layer, FAN_OUT]
+        in_row, out_row = 4 * in_length, 4 * table[layer, OUT_LENGTH]
+        a, b = to + 4 * table[layer, VALUES], to + 4 * table[layer, GRADIENTS]
+        c, columns = gradient.ctypes.data + 4 * table[layer, GRADIENT], padded(fan_out)
+        summed = table[layer, ROWS]
+        product(a, _STEP, in_row, b, out_row, c, out_row, summed, columns, rows, add)
         if layer == 0 and kept is None:
             return
-        columns = padded(table[layer, FAN_IN])
+        columns, b = padded(table[layer, FAN_IN]), weights + 4 * table[layer, TRANSPOSED]
+        c = to + 4 * scratch
         for first in range(0, rows, SCRATCH_ROWS):
             count = min(SCRATCH_ROWS, rows - first)
-            product(
-                to + 4 * (derivative + first * out_length),
-                4 * out_length,
-                _STEP,
-                weights + 4 * table[layer, TRANSPOSED],
-                4 * in_length,
-                to + 4 * scratch,
-                4 * in_length,
-                count,
-                columns,
-                table[layer, FAN_OUT],
-                _WRITE,
-            )
+            a = to + 4 * table[layer, GRADIENTS] + first * out_row
+            product(a, out_row, _STEP, b, in_row, c, in_row, count, columns, fan_out, _WRITE)
             found = memory[scratch : scratch + count * in_length]
             if layer > 0:
                 if narrowness is not None and table[layer - 1, ACTIVATION] >= PRODUCT:

@@ -92,19 +92,9 @@ def _orthogonalised(x, following, square, polynomial, side):
             polynomial[row, row] += _A
         _mirror(polynomial, side)
         for first in range(0, len(x), _PANEL):
-            product(
-                address + first * row_bytes,
-                row_bytes,
-                4,
-                result,
-                row_bytes,
-                following.ctypes.data + first * row_bytes,
-                row_bytes,
-                min(_PANEL, len(x) - first),
-                padded(side),
-                side,
-                0,
-            )
+            a, c = address + first * row_bytes, following.ctypes.data + first * row_bytes
+            rows, columns = min(_PANEL, len(x) - first), padded(side)
+            product(a, row_bytes, 4, result, row_bytes, c, row_bytes, rows, columns, side, 0)
         x, following = following, x
     return x
 
@@ -113,19 +103,9 @@ def _orthogonalised(x, following, square, polynomial, side):
 def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
     """Compute the upper half, at least, of a product that is symmetric; see `product`."""
     for first in range(0, side, _PANEL):
-        product(
-            a + first * a_row,
-            a_row,
-            a_step,
-            b + 4 * first,
-            row_bytes,
-            c + first * (row_bytes + 4),
-            row_bytes,
-            min(_PANEL, side - first),
-            padded(side - first),
-            depth,
-            0,
-        )
+        left, right, to = a + first * a_row, b + 4 * first, c + first * (row_bytes + 4)
+        rows, columns = min(_PANEL, side - first), padded(side - first)
+        product(left, a_row, a_step, right, row_bytes, to, row_bytes, rows, columns, depth, 0)
 
 
 @kernel_part

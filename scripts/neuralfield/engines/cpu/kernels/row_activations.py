@@ -57,7 +57,7 @@ def gradients_before_rows(table, layer, first, count, memory, found, length, nar
         gradient = found[index * length : index * length + part]
         if table[layer, ACTIVATION] == PRODUCT:
             for start in range(place, place + size, part):
-                _multiply(memory[start : start + part], gradient)
+                multiply(memory[start : start + part], gradient)
         else:
             half = size // 2
             argument = memory[place : place + size]
@@ -75,7 +75,8 @@ def gradients_before_rows(table, layer, first, count, memory, found, length, nar
 
 
 @kernel_part
-def _multiply(target, source):
+def multiply(target, source):
+    """Multiply element by element, in place."""
     for i in range(target.size):
         target[i] *= source[i]
 
@@ -91,11 +92,11 @@ def _multiply_parts(argument, value, factors, kept, behind):
     value[:], argument[:part] = argument[:part], 1
     for start in range(part, factors * part, part):
         argument[start : start + part] = value
-        _multiply(value, kept[start : start + part])
+        multiply(value, kept[start : start + part])
     behind[:] = 1
     for start in range((factors - 1) * part, -1, -part):
-        _multiply(argument[start : start + part], behind)
-        _multiply(behind, kept[start : start + part])
+        multiply(argument[start : start + part], behind)
+        multiply(behind, kept[start : start + part])
 
 
 @kernel_part(**_OPTIONS)
