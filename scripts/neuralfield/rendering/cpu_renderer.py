@@ -67,22 +67,11 @@ class CpuRenderer:
 
         def render_piece(piece: int, thread: int) -> None:
             self._render_blocks(
-                self._layout.table,
-                self._layout.frequencies,
-                memory[thread],
-                self._factors,
-                columns,
-                rows,
-                offsets,
-                numbers,
-                piece * size,
-                min(count, (piece + 1) * size),
-                block_rows,
-                self._encoding,
-                self._output,
-                *self._activations,
-                means,
-                spreads,
+                *(self._layout.table, self._layout.frequencies, memory[thread], self._factors),
+                *(columns, rows, offsets, numbers),
+                *(piece * size, min(count, (piece + 1) * size), block_rows),
+                *(self._encoding, self._output, *self._activations),
+                *(means, spreads),
             )
 
         self._workers.pool.run(render_piece, -(-count // size))

@@ -79,7 +79,7 @@ class Update:
             if piece < matrices:
                 self._orthogonalise(piece, factor, rate)
             elif piece < matrices + parts:
-                self._move_rows(*self._rows[piece - matrices], factor, gradients, numbers)
+                self._move_rows(self._rows[piece - matrices], factor, gradients, numbers)
             else:
                 place = slice(*cut.encoding_parts[piece - matrices - parts])
                 arrays = (self._encoding_gradient, *self._of_encoding)
@@ -106,30 +106,18 @@ class Update:
 
     def _move_rows(
         self,
-        layer: int,
-        first: int,
-        end: int,
-        skipped: int,
+        part: tuple[int, int, int, int],
         factor: np.float32,
         gradients: np.ndarray,
         numbers: np.ndarray,
     ) -> None:
+        """Move a part of `_rows`."""
+        layer, first, end, skipped = part
         frequency = self._layout.frequencies[layer]
         moment1, moment2, parameters = self._of_layers
         self._kernels.update_rows(
-            self._layout.table,
-            layer,
-            frequency,
-            first,
-            end,
-            frequency * factor,
-            gradients,
-            moment1,
-            moment2,
-            skipped,
-            parameters,
-            self._factors,
-            numbers,
+            *(self._layout.table, layer, frequency, first, end, frequency * factor, gradients),
+            *(moment1, moment2, skipped, parameters, self._factors, numbers),
         )
 
     def _orthogonalise(self, matrix: int, factor: np.float32, rate: float) -> None:
@@ -137,16 +125,8 @@ class Update:
         frequency, work = self._layout.frequencies[layer], self._directions[matrix]
         momentum, _, parameters = self._of_layers
         self._move_matrix(
-            self._layout.table,
-            layer,
-            first,
-            end,
-            frequency,
-            frequency * factor,
-            self._gradients[0],
-            momentum,
-            parameters,
-            self._factors,
+            *(self._layout.table, layer, first, end, frequency, frequency * factor),
+            *(self._gradients[0], momentum, parameters, self._factors),
             np.float32(rate * 0.2 * math.sqrt(len(work[0]))),
             work,
         )

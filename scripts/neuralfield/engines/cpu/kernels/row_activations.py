@@ -40,8 +40,7 @@ def activate_rows(table, layer, first, count, memory, narrowness):
         if table[layer, ACTIVATION] == PRODUCT:
             _multiply_parts(argument, value, factors, kept, behind)
         else:
-            half = size // 2
-            _wavelets(argument[:half], argument[half:], value[:half], value[half:], narrowness)
+            _wavelets(argument, value, narrowness)
 
 
 @kernel_part
@@ -59,19 +58,10 @@ def gradients_before_rows(table, layer, first, count, memory, found, length, nar
             for start in range(place, place + size, part):
                 multiply(memory[start : start + part], gradient)
         else:
-            half = size // 2
             argument = memory[place : place + size]
             place = table[layer + 1, VALUES] + (first + index) * table[layer + 1, IN_LENGTH]
             value = memory[place : place + size]
-            _gradients_before_wavelets(
-                argument[:half],
-                argument[half:],
-                value[:half],
-                value[half:],
-                gradient[:half],
-                gradient[half:],
-                narrowness,
-            )
+            _gradients_before_wavelets(argument, value, gradient, narrowness)
 
 
 @kernel_part
@@ -100,8 +90,10 @@ def _multiply_parts(argument, value, factors, kept, behind):
 
 
 @kernel_part(**_OPTIONS)
-def _wavelets(a, b, real, imaginary, narrowness):
-    """Compute exp(i z - narrowness |z| ** 2) of z = a + i b."""
+def _wavelets(argument, value, narrowness):
+    """Compute exp(i z - narrowness |z| ** 2) of z = a + i b; imaginary parts come behind."""
+    half = argument.size // 2
+    a, b, real, imaginary = argument[:half], argument[half:], value[:half], value[half:]
     for i in range(a.size):
         exponent = -narrowness * (a[i] * a[i] + b[i] * b[i]) - b[i]
         # no number so small that processors are slow at its products; a NaN stays one
@@ -111,8 +103,11 @@ def _wavelets(a, b, real, imaginary, narrowness):
 
 
 @kernel_part(**_OPTIONS)
-def _gradients_before_wavelets(a, b, real, imaginary, by_real, by_imaginary, narrowness):
-    """Replace a and b by gradients with respect to them."""
+def _gradients_before_wavelets(argument, value, gradient, narrowness):
+    """Replace arguments by gradients with respect to them; imaginary parts come behind."""
+    half = argument.size // 2
+    a, b, real, imaginary = argument[:half], argument[half:], value[:half], value[half:]
+    by_real, by_imaginary = gradient[:half], gradient[half:]
     steepness = np.float32(-2) * narrowness
     for i in range(a.size):
         # along the wavelet's size, and along its phase
