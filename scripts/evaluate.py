@@ -87,8 +87,9 @@ def main(
         "ssim": ssim(seen, truth),
         "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
         **upscale_numbers(images),
+        "parameters": network.parameter_count,
     }
-    write_metrics(metrics, numbers, training, parameters=network.parameter_count)
+    write_metrics(metrics, numbers, training)
 
 
 def reference_from(original: ImageData, mode: str, max_megapixels: float) -> ImageData:

@@ -55,10 +55,9 @@ def main(
         numbers[f"{prefix}wrong"] = wrong
         numbers[f"{prefix}accuracy"] = 1 - wrong / len(found.labels)
     numbers |= {"confusion": counts.tolist(), "per_class": by_class(counts)}
+    numbers["parameters"] = trained["parameters"]
     _write_predictions(predictions, answers)
-    parameters = trained["parameters"]
-    beside = [predictions]
-    write_metrics(metrics, numbers, trained, parameters=parameters, beside=beside, allow_nan=True)
+    write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
 
 
 class Answers:

@@ -62,16 +62,15 @@ def main(
         "bits_per_parameter": None,
         "coefficients": weights,
         "least_squares": least_squares,
+        "parameters": trained["parameters"],
     }
     if remembers and is_accuracy:
         trained_on = samples.count - numbers["held_out_rows"]
         bits = remembered_bits(numbers["accuracy"], trained_on * len(network.targets))
         numbers["bits_remembered"] = bits
-        numbers["bits_per_parameter"] = bits / trained["parameters"]
+        numbers["bits_per_parameter"] = bits / numbers["parameters"]
     _write_predictions(predictions, samples, answers, held_out)
-    parameters = trained["parameters"]
-    beside = [predictions]
-    write_metrics(metrics, numbers, trained, parameters=parameters, beside=beside, allow_nan=True)
+    write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
 
 
 def remembered_bits(accuracy: float, answers: int) -> float:

@@ -71,8 +71,9 @@ def main(
         "wrong_pixels": measured.wrong_pixels if whole.mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
+        "parameters": networks.parameter_count,
     }
-    write_metrics(metrics, numbers, training, parameters=networks.parameter_count)
+    write_metrics(metrics, numbers, training)
 
 
 if __name__ == "__main__":

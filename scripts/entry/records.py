@@ -53,16 +53,15 @@ def write_metrics(
     numbers: Mapping[str, Any],
     record: Mapping[str, Any],
     *,
-    parameters: int,
     beside: Iterable[Path] = (),
     allow_nan: bool = False,
 ) -> None:
-    """Write metrics.json: the numbers, the `record` of the training (empty without one), and
-    checksums, also those of the files `beside`.
+    """Write metrics.json: the numbers, ``parameters`` last, the `record` of the training (empty
+    without one), and checksums, also those of the files `beside`.
     """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}
     if FOUND_KEY in record:
         training[FOUND_KEY] = record[FOUND_KEY]
-    content = {**numbers, "parameters": parameters, **training, "sha256": checksums}
+    content = {**numbers, **training, "sha256": checksums}
     write_json(path, content, allow_nan=allow_nan)

@@ -193,7 +193,7 @@ def limits_of(
 
 
 def _entry(run: Run, fields: Mapping[str, Any]) -> Entry:
-    return run, _digest(_without(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
+    return run, _digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
 
 
 def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
@@ -208,10 +208,11 @@ def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str
     except InputError:
         source = image["path"]
     training_image = (source, image.get("size"), image["mode"])
-    return _digest((training_image, _without(fields[run.field], VARIED)))
+    return _digest((training_image, without_settings(fields[run.field], VARIED)))
 
 
-def _without(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+def without_settings(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Leave some settings of its training out of those of a network."""
     training = {key: v for key, v in settings["training"].items() if key not in keys}
     return {**settings, "training": training}
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from config.configuration import Run
 from jobs import estimates
+from jobs.batches import without_settings
 from jobs.plan import Plan
+from neuralfield.tasks.training_settings import BUDGETS
 from terminal.words import name_of
 
 _TIMELAPSE_SHARE = 1 / 8
 """The samples of a frame's pixel, of those that a render's estimate has."""
 
 _TILE = re.compile(r"results/(?P<image>[^/]+)/(?P<field>[^/]+)/tiles/(\d+_\d+)/")
-
-_BUDGETS = ("budget", "cpu_budget")
 
 _STEP_S = 1e-3
 """The time of a step on processors, however small it is, assumed."""
@@ -93,12 +93,9 @@ class PlannedJob:
         return [Run(folder.parent.name, folder.name) for folder in folders]
 
 
-def planned_jobs(workflow: Any, plan: Plan) -> list[PlannedJob]:
-    """Return the jobs that Snakemake is going to run, without those that only name targets."""
-    return list(_planned(workflow.dag, workflow.resource_settings.cores, plan))
-
-
-def _planned(dag: Any, cores: int | None, plan: Plan) -> Iterator[PlannedJob]:
+def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:
+    """Yield the jobs that Snakemake is going to run, without those that only name targets."""
+    dag, cores = workflow.dag, workflow.resource_settings.cores
     needed = {job: dag.jobid(job) for job in dag.needrun_jobs() if job.output}
     for job, number in needed.items():
         threads = _whole(job.threads, 1)
@@ -175,7 +172,7 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
             runs = [SimpleNamespace(**job.wildcards, tile=tile) for tile in tiles]
         networks = [plan.network_of(run) for run in runs]
         seconds = sum(
-            estimates.training_s(plan.image_of(run), _without_budget(network), *share)
+            estimates.training_s(plan.image_of(run), without_settings(network, BUDGETS), *share)
             for run, network in zip(runs, networks, strict=True)
         )
         training = networks[0]["training"]
@@ -189,12 +186,6 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
         return Work(job.rule)
     points, network = _rendered_points(job, plan), plan.network_of(wildcards)
     return Work(f"{job.rule} {place}", estimates.rendering_s(points, network, *share))
-
-
-def _without_budget(network: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a network whose training takes all of its steps."""
-    training = {k: v for k, v in network["training"].items() if k not in _BUDGETS}
-    return {**network, "training": training}
 
 
 def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, float]:

@@ -37,15 +37,8 @@ class ImageSampling:
         self._kernel = compile_kernel(path, "sample_images", constants)
         self._blocks = plan.batch
         brightness = device.asarray(brightness_table(objective))
-        self._arguments = (
-            step,
-            self.images,
-            self._all_labels,
-            brightness,
-            self.inputs,
-            self.samples,
-            self.labels,
-        )
+        every = (step, self.images, self._all_labels, brightness)
+        self._arguments = (*every, self.inputs, self.samples, self.labels)
 
     def memory_report(self) -> dict[str, int]:
         return {
