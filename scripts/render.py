@@ -35,6 +35,7 @@ def main(
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)
+    options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "threads": threads}
     common = (samples, bit_depth, place.kind, version, sha256_of([model, *tiles]))
     paths = [renders] if isinstance(renders, Path) else renders
     for path, part in zip(paths, parts, strict=True):
@@ -51,17 +52,7 @@ def main(
         made_from = repr((part["size"], box, *common))
         if put_back(path, made_from):
             continue
-        render_to_png(
-            network,
-            path,
-            width,
-            height,
-            device=place,
-            box=box,
-            samples=samples,
-            threads=threads,
-            bit_depth=bit_depth,
-        )
+        render_to_png(network, path, width, height, device=place, box=box, **options)
         keep(path, made_from)
 
 

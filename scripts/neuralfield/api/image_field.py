@@ -120,7 +120,7 @@ class ImageField:
         if channels != self.channels:
             found = f"an image of {channels} channels"
             raise InvalidInputError("image", found, f"{self.channels}, as the field has")
-        return psnr_db(as_seen(self._rendered(width, height)), as_seen(values))
+        return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
 
     def coordinates(
         self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
@@ -257,7 +257,7 @@ class ImageField:
         with built_in_kinds():
             require_samples(samples)
             sides = render_sides(self.model, size, box, max_megapixels)
-            values = self._rendered(*sides, box=box, samples=samples)
+            values = render(self.model, *sides, box=box, samples=samples, **self._place)
         return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
 
     def render_to(
@@ -291,21 +291,14 @@ class ImageField:
             require_bit_depth(bit_depth)
             require_samples(samples)
             sides = render_sides(self.model, size, box, max_megapixels)
-            render_to_png(
-                self.model,
-                file,
-                *sides,
-                device=select_device(self.device),
-                box=box,
-                samples=samples,
-                threads=available_cores(),
-                bit_depth=bit_depth,
-            )
+            options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
+            render_to_png(self.model, file, *sides, **options)
         return sides
 
-    def _rendered(self, width: int, height: int, **options: Any) -> np.ndarray:
-        device, threads = select_device(self.device), available_cores()
-        return render(self.model, width, height, device=device, threads=threads, **options)
+    @property
+    def _place(self) -> dict[str, Any]:
+        """Where renders are computed."""
+        return {"device": select_device(self.device), "threads": available_cores()}
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.

@@ -88,17 +88,9 @@ def _fitted(chosen: Namespace) -> "ImageField":
         size = usual_size_px(*_sides(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
     preset = _preset(chosen, size)
-    options: dict[str, Any] = {
-        "field": chosen.field,
-        "preset": preset,
-        "steps": chosen.steps,
-        "seconds": chosen.seconds,
-        "size": size,
-        "seed": chosen.seed,
-        "device": chosen.device,
-        "folder": folder,
-        "progress": sys.stderr.isatty(),
-    }
+    same_names = ("field", "steps", "seconds", "seed", "device")
+    options: dict[str, Any] = {name: getattr(chosen, name) for name in same_names}
+    options |= {"preset": preset, "size": size, "folder": folder, "progress": sys.stderr.isatty()}
     for name, _ in chosen.set:
         if name in options or name == "image":
             expected = "a setting of the network or of its training"
