@@ -49,7 +49,7 @@ def find_residual(
         # imported here, because most residuals are found without
         from neuralfield.rendering.refining import refined
 
-        values = refined(means.astype(np.float32), values, threads=threads)
+        values = refined(means.astype(np.float32), values, device=device, threads=threads)
     missing = values - means
     down, across = (_enlarged_and_reduced(length) for length in values.shape[:2])
     residual = missing
