@@ -311,34 +311,3 @@ extern "C" __global__ void find_missing(const float* __restrict__ channels,
             sum += channels[(size_t(line) * SCALE + y) * WIDTH + column * SCALE + x];
     missing[i] = small_channels[i] - sum / (SCALE * SCALE);
 }
-
-// Enlarges the lines of what is missing. Grid: (numbers / THREADS,).
-extern "C" __global__ void enlarge_down(const float* __restrict__ missing,
-                                        const int* __restrict__ indices,
-                                        const float* __restrict__ weights, int taps,
-                                        float* __restrict__ high) {
-    const int i = number_of_thread();
-    if (i >= CHANNELS * HEIGHT * SMALL_WIDTH) return;
-    const int column = i % SMALL_WIDTH, line = i / SMALL_WIDTH % HEIGHT;
-    const float* from = missing + size_t(i / (SMALL_WIDTH * HEIGHT)) * SMALL_HEIGHT * SMALL_WIDTH;
-    float sum = 0.0f;
-    for (int tap = 0; tap < taps; ++tap)
-        sum = fmaf(weights[line * taps + tap],
-                   from[indices[line * taps + tap] * SMALL_WIDTH + column], sum);
-    high[i] = sum;
-}
-
-// Enlarges the columns of it, and adds the result. Grid: (numbers / THREADS,).
-extern "C" __global__ void add_across(const float* __restrict__ high,
-                                      const int* __restrict__ indices,
-                                      const float* __restrict__ weights, int taps,
-                                      float* __restrict__ channels) {
-    const int i = number_of_thread();
-    if (i >= CHANNELS * HEIGHT * WIDTH) return;
-    const int column = i % WIDTH;
-    const float* from = high + size_t(i / WIDTH) * SMALL_WIDTH;
-    float sum = 0.0f;
-    for (int tap = 0; tap < taps; ++tap)
-        sum = fmaf(weights[column * taps + tap], from[indices[column * taps + tap]], sum);
-    channels[i] += sum;
-}

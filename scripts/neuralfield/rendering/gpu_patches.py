@@ -15,12 +15,13 @@ from neuralfield.engines.patch_groups import (
     ROUNDING,
     STRIDE_PX,
 )
-from neuralfield.rendering.corrected_renderer import lanczos_weights
+from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights
+from neuralfield.rendering.gpu_resampling import resample_axis
 from neuralfield.system.device import Array, Device
 
 _KERNELS = (
-    *("find_missing", "enlarge_down", "add_across", "mix"),
-    *("find_similar", "find_bases", "filter_groups", "take_means"),
+    *("find_missing", "mix", "find_similar"),
+    *("find_bases", "filter_groups", "take_means"),
 )
 
 _COMPARING, _ITERATING = 128, PATCH_PX**4
@@ -59,18 +60,15 @@ class GpuPatches:
         self._bases = xp.empty((self._rows * self._columns, PATCH_PX**2, PATCH_PX**2), np.float32)
         self._sums = xp.zeros((height * width, 2), np.int64)
         self._missing = xp.empty(small.shape, np.float32)
-        self._high = xp.empty((channels, height, small_width), np.float32)
-        self._down, self._across = (
-            self._taps((np.arange(large) + 0.5) * length / large - 0.5, length)
-            for large, length in ((height, small_height), (width, small_width))
-        )
+        self._down = self._weights(height, small_height)
+        self._across = self._weights(width, small_width)
 
     def consistent(self, channels: Array, rounds: int) -> Array:
         corrected = self._xp.array(channels, np.float32, order="C")
         for _ in range(rounds):
             self._compute("find_missing", self._missing.size, corrected, self._small, self._missing)
-            self._compute("enlarge_down", self._high.size, self._missing, *self._down, self._high)
-            self._compute("add_across", corrected.size, self._high, *self._across, corrected)
+            high = resample_axis(self._missing, 1, *self._down)
+            resample_axis(high, 2, *self._across, added_to=corrected)
         return corrected
 
     def mixed(self, channels: Array, matrix: np.ndarray) -> Array:
@@ -105,9 +103,8 @@ class GpuPatches:
     ) -> None:
         Launch(self._kernels[name], grid, arguments, threads)()
 
-    def _taps(self, positions: np.ndarray, length: int) -> tuple[Array, Array, np.int32]:
-        """Upload `lanczos_weights` of points along an axis, with their number for each point."""
-        indices, weights = lanczos_weights(positions[:, None], length)
-        upload = self._xp.asarray
-        count = np.int32(weights.shape[1])
-        return upload(indices, np.int32), upload(weights, np.float32), count
+    def _weights(self, length: int, small_length: int) -> Weights:
+        """Return the weights by which an axis is enlarged by Lanczos."""
+        positions = (np.arange(length) + 0.5) * small_length / length - 0.5
+        indices, weights = lanczos_weights(positions[:, None], small_length)
+        return self._xp.asarray(indices), self._xp.asarray(weights, np.float32)
