@@ -30,7 +30,7 @@ class Blocks:
     """
 
     xp: ModuleType  # ``numpy`` or ``cupy``
-    width: int  # of the image, which has at most 2 ** 31 pixels
+    width: int  # of the image, which has fewer than 2 ** 31 pixels
     height: int
     count: int  # number of blocks, at most that of the pixels
 
@@ -57,9 +57,8 @@ class Blocks:
         """How far apart, in a block of each of `sizes`, the pixels of two steps are."""
         return [_stride(size) for size in self.sizes]
 
-    @cached_property
     def sides(self) -> tuple[Array, Array, Array, Array]:
-        """Left column, top line, width and height of each block; int64, shape (count,) each."""
+        """Return the left column, top line, width and height of each block; int64, shape (count,)."""
         rows = self.rows
         slot = self.xp.arange(self.count)
         row = slot * rows // self.count
@@ -88,20 +87,23 @@ class Blocks:
 
     @cached_property
     def _lookup(self) -> tuple[Array, Array, Array, Array]:
-        """First pixel, width, size, and the place of the size in `sizes`, of each block."""
-        left, top, width, height = self.sides
-        size = width * height
-        kind = self.xp.searchsorted(self.xp.asarray(self.sizes), size)
-        return top * self.width + left, width, size, kind
+        """First pixel, width, size, and the place of the size in `sizes`, of each block; int32 and
+        int8."""
+        left, top, width, height = self.sides()
+        top *= self.width
+        top += left
+        height *= width
+        kind = self.xp.searchsorted(self.xp.asarray(self.sizes), height)
+        return *(array.astype("int32") for array in (top, width, height)), kind.astype("int8")
 
 
 @lru_cache(maxsize=4)
 def _starts(blocks: Blocks, cycles: tuple[int, ...], seed: int) -> Array:
     """Sample a pixel's number in each block, with the `cycles` of blocks of each size before."""
-    xp, (_, _, size, kind) = blocks.xp, blocks._lookup
+    xp, (*_, size, kind) = blocks.xp, blocks._lookup
     cycle = xp.asarray(cycles)[kind]
     word = philox(xp, (xp.arange(blocks.count), 0, cycle, STREAM_ORDER), seed)[0]
-    return word.astype("int64") * size >> 32
+    return (word.astype("int64") * size >> 32).astype("int32")
 
 
 def _parts(whole: int, parts: int) -> set[int]:

@@ -23,25 +23,25 @@ CUTS = [
 def test_blocks_tile_the_image_and_have_the_sizes_that_are_listed(width, height, count):
     blocks = Blocks(np, width, height, count)
     covered = np.zeros((height, width), dtype=int)
-    for left, top, across, down in zip(*blocks.sides, strict=True):
+    for left, top, across, down in zip(*blocks.sides(), strict=True):
         assert across > 0
         assert down > 0
         covered[top : top + down, left : left + across] += 1
     assert (covered == 1).all()
-    _, _, across, down = blocks.sides
+    _, _, across, down = blocks.sides()
     assert set(across * down) <= set(blocks.sizes)
     assert len(blocks.sizes) <= 8
 
 
 def test_blocks_are_nearly_square():
-    _, _, across, down = Blocks(np, 384, 256, 4096).sides
+    _, _, across, down = Blocks(np, 384, 256, 4096).sides()
     assert set(across) | set(down) <= {4, 5}
 
 
 @pytest.mark.parametrize(("width", "height", "count"), CUTS)
 def test_each_pixel_comes_once_in_a_cycle_of_its_block(width, height, count):
     blocks = Blocks(np, width, height, count)
-    left, top, across, down = blocks.sides
+    left, top, across, down = blocks.sides()
     steps = min(blocks.sizes[-1], 1000)
     batches = np.stack([blocks.pixels(step, 3) for step in range(2 * steps)])
     line, column = batches // width, batches % width
@@ -83,7 +83,7 @@ def test_nothing_overflows_in_large_images(count, step):
     """As in Python's whole numbers, which do not overflow."""
     blocks, seed = Blocks(np, 20_000, 30_000, count), 2**63 + 1
     pixels = blocks.pixels(step, seed)
-    _, _, across, down = blocks.sides
+    _, _, across, down = blocks.sides()
     assert int((across * down).sum()) == 600_000_000
     for slot in {0, count // 3, count - 1}:
         row = slot * blocks.rows // count
