@@ -58,7 +58,7 @@ class Blocks:
         return [_stride(size) for size in self.sizes]
 
     def sides(self) -> tuple[Array, Array, Array, Array]:
-        """Return the left column, top line, width and height of each block; int64, shape (count,)."""
+        """Return left column, top line, width and height of each block; int64, shape (count,)."""
         rows = self.rows
         slot = self.xp.arange(self.count)
         row = slot * rows // self.count
