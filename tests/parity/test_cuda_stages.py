@@ -1,5 +1,6 @@
 """The stages of the cuda engine beside its pass: the same as their reference implementations."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,15 @@ import pytest
 from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
-from neuralfield.engines.cuda.stages.sampling import SamplingStage
+from neuralfield.engines.cuda.source import compile_kernel
+from neuralfield.engines.cuda.stages import sampling
+from neuralfield.engines.cuda.stages.sampling import SamplingStage, block_constants
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.plan import batch_plan, network_plan
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.images.coordinates import pixel_centres
+from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 
@@ -23,6 +27,15 @@ pytestmark = [
 
 CPU = select_device("cpu")
 ORIGINAL = {"type": "mlp", "preset": "original"}
+
+
+PIXELS_OF_BLOCKS = """
+#include "HERE/blocks.cuh"
+extern "C" __global__ void pixels(long long step, unsigned long long seed, int* found) {
+    const int slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot < PIXELS) found[slot] = Block::of_slot(slot).pixel(slot, step, seed);
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +53,12 @@ def gpu():
         (SIREN, {"points": 5, "batch_pixels": 65, "channels": 4}),
         (SIREN, {"points": 64, "batch_pixels": 20, "detail_share": 1.0}),
         (SIREN, {"points": 33, "width": 13, "height": 40}),
+        (SIREN, {"points": 1, "batch_pixels": 390, "seed": 2**64 - 1}),
+        (SIREN, {"points": 3, "batch_pixels": 195}),
+        (SIREN, {"points": 1, "width": 97, "height": 1, "batch_pixels": 31}),
+        (SIREN, {"points": 2, "width": 1, "height": 97, "batch_pixels": 96}),
+        (SIREN, {"points": 1, "width": 300, "height": 301, "batch_pixels": 1}),
+        (SIREN, {"points": 1, "width": 384, "height": 256, "batch_pixels": 4097}),
         (ORIGINAL, {"points": 4, "batch_pixels": 100, "detail_share": 0.5}),
         (ORIGINAL, {"points": 1, "width": 31, "height": 1}),
     ],
@@ -60,7 +79,7 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
     )
     counter = xp.zeros((), dtype="int64")
     stage = SamplingStage(gpu, objective, network, batch, buffers, counter)
-    for step in (0, 3, 17, 1_234_567):
+    for step in (0, 3, 17, 1_234_567, 2**31 - 1):
         counter.fill(step)
         stage.launch()
         pixels = reference.batches.indices(step)
@@ -80,6 +99,20 @@ def test_sampling_is_the_same_bits(gpu, field, settings):
         weights = reference.batches.weights(pixels)
         if weights is not None:
             np.testing.assert_array_equal(to_host(buffers.weights), weights.astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [1, 7, 65_537])
+def test_blocks_of_large_images_have_the_same_pixels(gpu, tmp_path, count):
+    width, height, seed = 20_000, 30_000, 2**40 + 5
+    blocks, xp = Blocks(np, width, height, count), gpu.xp
+    path = tmp_path / "pixels.cu"
+    path.write_text(PIXELS_OF_BLOCKS.replace("HERE", str(Path(sampling.__file__).parent)))
+    constants = {"WIDTH": width, "HEIGHT": height, "PIXELS": count, **block_constants(blocks)}
+    kernel = compile_kernel(path, "pixels", constants)
+    pixels = xp.zeros(count, dtype="int32")
+    for step in (0, 3, 1_234_567, 2**31 - 1):
+        kernel((-(-count // 128),), (128,), (np.int64(step), np.uint64(seed), pixels))
+        np.testing.assert_array_equal(to_host(pixels), blocks.pixels(step, seed))
 
 
 class GivenPass(Pass):

@@ -18,6 +18,7 @@ from paths import IMPORT_PATHS
 from entry.progress import Preview
 from neuralfield.images.metrics import psnr_db
 from neuralfield.nn import losses
+from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.convolution import conv2d
 from neuralfield.nn.dropout import TrainingCall, dropout
 from neuralfield.nn.pooling import max_pool2d
@@ -109,6 +110,8 @@ def test_random_numbers_are_the_same_bits(gpu):
         np.testing.assert_array_equal(to_host(uniform(b)), uniform(a))
     order = permuted(xp, xp.arange(999), 999, 1, (4, 0))
     np.testing.assert_array_equal(to_host(order), permuted(np, np.arange(999), 999, 1, (4, 0)))
+    pixels = Blocks(xp, 97, 31, 500).pixels(1234, 5)
+    np.testing.assert_array_equal(to_host(pixels), Blocks(np, 97, 31, 500).pixels(1234, 5))
 
 
 @pytest.mark.parametrize("supervision", ["point", "footprint"])

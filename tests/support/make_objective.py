@@ -55,7 +55,9 @@ def make_objective(
             **optimizer_settings,
         ),
         schedule=schedule or Schedule("cosine", 1e-3, 1e-5, 100),
-        batches=Batches(device.xp, width * height, batch_pixels, seed, density),
+        batches=Batches(
+            device.xp, width * height, batch_pixels, seed, density, image=(width, height)
+        ),
         footprint=Footprint(points, 2 / max(width, height), seed) if points > 1 else None,
         device=device,
         dtype=dtype,

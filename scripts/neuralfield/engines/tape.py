@@ -76,11 +76,11 @@ def memory_bytes(objective: Objective, threads: int) -> int:
     """Estimate the bytes that a step needs at once."""
     itemsize = objective.itemsize
     block = min(objective.block_samples, objective.batches.size)
-    # samples are there once, and so is the batch's part of a random order (44 bytes a sample while
-    # it is sampled, measured); a block's layers live for each thread
+    # samples are there once, and so are the batch's (104 bytes for each while they are sampled,
+    # measured); a block's layers live for each thread
     return (
         objective.batches.sample_count * objective.sample_bytes
-        + 44 * objective.batches.size
+        + 104 * objective.batches.size
         + threads * block * _ARRAYS_ALIVE * objective.working_values * itemsize
         + (6 * itemsize * objective.network.parameter_count)
     )

@@ -1,11 +1,12 @@
 """The samples and points of each step, as pure functions of seed and step."""
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from types import ModuleType
 
 import numpy as np
 
+from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import Array
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import (
@@ -31,8 +32,11 @@ class Batches:
     random_seed: int
     cumulative_density: Array | None = None
     """float64, shape (sample_count,); cumulative sum of each sample's probability (see
-    `detail_density`). None: batches are slices of an endless sequence of random orders, so that
-    each sample comes once in every epoch."""
+    `detail_density`). None: all are the same."""
+    image: tuple[int, int] | None = None
+    """Width and height, if the samples are an image's pixels: batches are then spread evenly over
+    it, see `blocks`. Else they are slices of an endless sequence of random orders, so that each
+    sample comes once in every epoch."""
 
     @property
     def size(self) -> int:
@@ -49,12 +53,21 @@ class Batches:
         """Whether samples have different probabilities."""
         return self.cumulative_density is not None and not self.is_everything
 
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """Parts of the image of which every batch has one pixel each; None: batches do not."""
+        if self.image is None or self.is_everything or self.is_weighted:
+            return None
+        return Blocks(self.xp, *self.image, self.size)
+
     def indices(self, step: int) -> Array:
         """Return the samples of a step, the first of which is step 0; int64, shape (size,)."""
         if self.is_everything:
             return _range(self.xp, self.sample_count)
         if self.cumulative_density is not None:
             return self._systematic_sample(self.cumulative_density, step)
+        if self.blocks is not None:
+            return self.blocks.pixels(step, self.random_seed)
         start = step * self.size
         epoch, offset = divmod(start, self.sample_count)
         places = offset + _range(self.xp, self.size)

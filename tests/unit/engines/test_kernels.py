@@ -10,7 +10,11 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import source
 from neuralfield.engines.cuda.buffers import PartialGradient
-from neuralfield.engines.cuda.stages.sampling import part_starts, sampling_constants
+from neuralfield.engines.cuda.stages.sampling import (
+    block_constants,
+    part_starts,
+    sampling_constants,
+)
 from neuralfield.engines.cuda.stages.update import (
     schedule_struct,
     update_constants,
@@ -18,6 +22,7 @@ from neuralfield.engines.cuda.stages.update import (
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.plan import BatchPlan, batch_plan, network_plan
+from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.optimizers import state_keys
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import select_device
@@ -99,7 +104,22 @@ def test_the_sampling_kernel_has_the_constants_of_the_way_to_sample(settings, sa
     network, batch = network_plan(objective.network), batch_plan(objective)
     constants = sampling_constants(objective, network, batch)
     assert constants["SAMPLING"] == sampling
-    assert 4 ** int(constants["HALF_BITS"]) >= 23 * 17
+    assert ("BLOCK_ROWS" in constants) == (sampling == 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "count", "expected"),
+    [
+        (384, 256, 4096, (52, "{16u, 20u, 25u}", "{9u, 13u, 16u}", "unsigned int")),
+        (300, 300, 1, (1, "{90000u}", "{55627u}", "unsigned long long")),
+        (60_000, 1, 50_000, (1, "{1u, 2u}", "{1u, 1u}", "unsigned int")),
+        (90_000, 1, 50_000, (1, "{1u, 2u}", "{1u, 1u}", "unsigned long long")),
+    ],
+)
+def test_kernels_know_the_blocks_and_use_64_bits_where_products_need_them(
+    width, height, count, expected
+):
+    assert tuple(block_constants(Blocks(np, width, height, count)).values()) == expected
 
 
 def test_samples_by_density_stay_in_their_parts():

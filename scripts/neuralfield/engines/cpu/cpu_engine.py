@@ -218,8 +218,8 @@ def _memory_report(
         "directions": working_bytes(cut, layout),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
-        # a random order takes as much while it is sampled, as measured
-        "batch": 44 * objective.batches.size,
+        # pixels take as much while they are sampled, as measured
+        "batch": 104 * objective.batches.size,
         "gradients": 4 * cut.shards * layout.gradient_numbers,
         "encoding": 4 * (cut.encoding_numbers + trained),
         "blocks": 4 * threads * layout.thread_numbers,

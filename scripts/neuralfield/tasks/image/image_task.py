@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt, log2
+from math import isqrt, log2, prod
 from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -134,19 +134,21 @@ class ImageTask(FittedImage[FieldSettings]):
                 f"{self.field.output!r} with the loss binary_cross_entropy",
                 "sigmoid, whose values are probabilities",
             )
-        seed, pixels = settings.random_seed, shape.width * shape.height
+        seed, sides = settings.random_seed, (shape.width, shape.height)
         density = footprint = None
         if settings.detail_share:
             density = np.cumsum(detail_density(self.values, settings.detail_share))
             density = shared["device"].asarray(density)
         if settings.supervision == "footprint":
-            pixel_side = 2 / max(shape.width, shape.height)
+            pixel_side = 2 / max(sides)
             footprint = Footprint(settings.footprint_points, pixel_side, seed)
         return ImageObjective(
             network=network,
             shape=shape,
             values=self.values,
-            batches=Batches(shared["device"].xp, pixels, settings.batch_pixels, seed, density),
+            batches=Batches(
+                shared["device"].xp, prod(sides), settings.batch_pixels, seed, density, image=sides
+            ),
             footprint=footprint,
             **shared,
         )

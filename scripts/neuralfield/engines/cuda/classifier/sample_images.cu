@@ -5,7 +5,15 @@
 // HALF_BITS (of `permuted`), SEED, PIXELS (of an image), THREADS.
 //
 // A block for each image.
-#include "../random_order.cuh"
+#include "../philox.cuh"
+
+// Returns the sample in a slot of a step's batch, which is a slice of an endless sequence of random
+// orders.
+__device__ __forceinline__ unsigned int sample_in_random_order(int slot, long long step) {
+    const long long place = step * BATCH + slot, epoch = place / SAMPLES;
+    return permuted((unsigned int)(place - epoch * SAMPLES), SAMPLES, HALF_BITS, SEED,
+                    (unsigned int)epoch, STREAM_ORDER);
+}
 
 // brightness: the input of the network for each of the 256 values of a byte.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -19,8 +27,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if IS_EVERYTHING
         const unsigned int sample = slot;
 #else
-        const unsigned int sample =
-            sample_in_random_order(slot, *step_taken, BATCH, SAMPLES, HALF_BITS, SEED);
+        const unsigned int sample = sample_in_random_order(slot, *step_taken);
 #endif
         samples[slot] = sample;
         batch_labels[slot] = labels[sample];

@@ -1,15 +1,19 @@
 // The pixels of a step and the points within them are sampled here. Reference implementations:
-// nn/sampling.py (Batches, Footprint), images/coordinates.py, fields/coordinate_network.py
+// nn/sampling.py (Batches, Footprint), nn/blocks.py, images/coordinates.py, fields/coordinate_network.py
 // (CornerBias).
 //
 // Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING and what it may be
-// (ALL_IN_ORDER, RANDOM_ORDER, BY_DENSITY), HALF_BITS (of `permuted`), TILE_ROWS, TILES_PER_BLOCK,
-// THREADS.
+// (ALL_IN_ORDER, ONE_OF_EACH_BLOCK, BY_DENSITY), those of blocks.cuh with ONE_OF_EACH_BLOCK,
+// TILE_ROWS, TILES_PER_BLOCK, THREADS.
 //
 // A block samples the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
 // neighbours of a group are a thread's, as they share random words. Arithmetic is rounded step by
 // step, as array libraries do it: contracted multiply-adds would change last bits.
-#include "../random_order.cuh"
+#include "../philox.cuh"
+
+#if SAMPLING == ONE_OF_EACH_BLOCK
+#include "blocks.cuh"
+#endif
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
 #define BLOCK_PIXELS (TILES_PER_BLOCK * TILE_PIXELS)
@@ -27,8 +31,8 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
                              const int* __restrict__ part_starts, unsigned long long seed) {
 #if SAMPLING == ALL_IN_ORDER
     return slot;
-#elif SAMPLING == RANDOM_ORDER
-    return sample_in_random_order(slot, step, PIXELS, PIXEL_COUNT, HALF_BITS, seed);
+#elif SAMPLING == ONE_OF_EACH_BLOCK
+    return Block::of_slot(slot).pixel(slot, step, seed);
 #else
     // one sample from each of PIXELS equal parts of the density
     Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);

@@ -10,15 +10,15 @@ from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import Array, Device
-from neuralfield.system.random_streams import half_bits_of
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 _THREADS = 128
 _TILES, _BATCH_TILES = 2, 8
 """Tiles of a block, for one training and for several: there it waits for all its pixels at once."""
 
-_SAMPLINGS = ("ALL_IN_ORDER", "RANDOM_ORDER", "BY_DENSITY")
+_SAMPLINGS = ("ALL_IN_ORDER", "ONE_OF_EACH_BLOCK", "BY_DENSITY")
 
 
 class SamplingStage:
@@ -118,17 +118,37 @@ def sampling_constants(
 ) -> dict[str, int | float | str]:
     """Return the kernel's constants."""
     batches, shape = objective.batches, objective.shape
-    sampling = "ALL_IN_ORDER" if batches.is_everything else "RANDOM_ORDER"
+    sampling, of_blocks = "ALL_IN_ORDER", {}
     if batch.weighted:
         sampling = "BY_DENSITY"
+    elif not batches.is_everything:
+        sampling, of_blocks = "ONE_OF_EACH_BLOCK", block_constants(batches.blocks)
     return batch.constants() | {
         "ENCODING": network.constants()["ENCODING"],
         "WIDTH": shape.width,
         "HEIGHT": shape.height,
         **{name: number for number, name in enumerate(_SAMPLINGS)},
         "SAMPLING": _SAMPLINGS.index(sampling),
-        "HALF_BITS": half_bits_of(batches.sample_count),
+        **of_blocks,
         "TILE_ROWS": TILE_ROWS,
         "TILES_PER_BLOCK": _TILES,
         "THREADS": _THREADS,
     }
+
+
+def block_constants(blocks: Blocks | None) -> dict[str, int | str]:
+    """Return the constants of ``blocks.cuh``."""
+    assert blocks is not None, "an image's batches are given its sides"
+    rows, sizes = blocks.rows, blocks.sizes
+    slots = -(-blocks.count // rows)
+    products = (blocks.count + 1) * rows, blocks.height * rows, blocks.width * slots, sizes[-1] ** 2
+    return {
+        "BLOCK_ROWS": rows,
+        "BLOCK_SIZES": _list(sizes),
+        "BLOCK_STRIDES": _list(blocks.strides),
+        "BLOCK_NUMBER": f"unsigned {'int' if max(products) < 1 << 32 else 'long long'}",
+    }
+
+
+def _list(numbers: list[int]) -> str:
+    return "{" + ", ".join(f"{number}u" for number in numbers) + "}"

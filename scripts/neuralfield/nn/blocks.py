@@ -1,0 +1,119 @@
+"""Batches of pixels that are spread evenly over an image.
+
+The image is cut into as many blocks as a batch has pixels, and each step takes one pixel of every
+block: stratified sampling (Cochran, "Sampling Techniques", third edition, 1977, chapter 5). The
+gradient of such a batch varies less from step to step than that of pixels from anywhere, as each
+part of the image has its share of every batch. Within a block pixels are sampled without
+replacement: each comes once before any comes again, and steps of the golden ratio keep those that
+follow each other far apart (Kronecker's sequence, modulo the number of pixels).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import gcd, sqrt
+from types import ModuleType
+
+from neuralfield.system.device import Array
+from neuralfield.system.random_streams import STREAM_ORDER, philox
+
+_GOLDEN_RATIO = (1 + sqrt(5)) / 2
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """An image that is cut into blocks of nearly the same size, one for each slot of a batch.
+
+    The cuts are exact in whole numbers, so that kernels find the same ones. Slot s is in row ``r =
+    s * rows // count`` of the blocks, and this row's first slot is ``ceil(r * count / rows)``. Of a
+    row of c slots, slot j has the columns from ``j * width // c`` and the lines from ``r * height
+    // rows`` on, up to those where the next slot and the next row begin.
+    """
+
+    xp: ModuleType  # ``numpy`` or ``cupy``
+    width: int  # of the image, which has fewer than 2 ** 31 pixels
+    height: int
+    count: int  # number of blocks, at most that of the pixels
+
+    @property
+    def rows(self) -> int:
+        """Rows of blocks: as many as make the blocks nearly square."""
+        fewest, most = -(-self.count // self.width), min(self.height, self.count)
+        return max(fewest, min(round(sqrt(self.count * self.height / self.width)), most))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of pixels that a block can have, at most eight."""
+        return sorted(
+            {
+                width * height
+                for height in _parts(self.height, self.rows)
+                for slots in _parts(self.count, self.rows)
+                for width in _parts(self.width, slots)
+            }
+        )
+
+    @property
+    def strides(self) -> list[int]:
+        """How far apart, in a block of each of `sizes`, the pixels of two steps are."""
+        return [_stride(size) for size in self.sizes]
+
+    def sides(self) -> tuple[Array, Array, Array, Array]:
+        """Return left column, top line, width and height of each block; int64, shape (count,)."""
+        rows = self.rows
+        slot = self.xp.arange(self.count)
+        row = slot * rows // self.count
+        first, following = (-(-(row + i) * self.count // rows) for i in (0, 1))
+        place, slots = slot - first, following - first
+        left, right = ((place + i) * self.width // slots for i in (0, 1))
+        top, bottom = ((row + i) * self.height // rows for i in (0, 1))
+        return left, top, right - left, bottom - top
+
+    def pixels(self, step: int, seed: int) -> Array:
+        """Return one pixel of each block, for the step after `step` others; int64, shape (count,).
+
+        In a block of n pixels, which are numbered line by line, step t takes number ``(start + t %
+        n * stride) % n``. The start is random for each block, and another one every n steps.
+        """
+        corner, width, size, kind = self._lookup
+        cycles = tuple(step // size for size in self.sizes)
+        moves = [
+            step % size * stride % size
+            for size, stride in zip(self.sizes, self.strides, strict=True)
+        ]
+        number = _starts(self, cycles, seed) + self.xp.asarray(moves)[kind]
+        number -= self.xp.where(number < size, 0, size)
+        line = number // width
+        return corner + line * (self.width - width) + number
+
+    @cached_property
+    def _lookup(self) -> tuple[Array, Array, Array, Array]:
+        """First pixel, width, size, and the place of the size in `sizes`, of each block; int32 and
+        int8."""
+        left, top, width, height = self.sides()
+        top *= self.width
+        top += left
+        height *= width
+        kind = self.xp.searchsorted(self.xp.asarray(self.sizes), height)
+        return *(array.astype("int32") for array in (top, width, height)), kind.astype("int8")
+
+
+@lru_cache(maxsize=4)
+def _starts(blocks: Blocks, cycles: tuple[int, ...], seed: int) -> Array:
+    """Sample a pixel's number in each block, with the `cycles` of blocks of each size before."""
+    xp, (*_, size, kind) = blocks.xp, blocks._lookup
+    cycle = xp.asarray(cycles)[kind]
+    word = philox(xp, (xp.arange(blocks.count), 0, cycle, STREAM_ORDER), seed)[0]
+    return (word.astype("int64") * size >> 32).astype("int32")
+
+
+def _parts(whole: int, parts: int) -> set[int]:
+    """Return the sizes of the parts of a whole: a number, or two that differ by one."""
+    return {whole // parts, -(-whole // parts)}
+
+
+def _stride(size: int) -> int:
+    """Find the first number from size / golden ratio on that has no common divisor with `size`."""
+    stride = max(1, int(size / _GOLDEN_RATIO))
+    while gcd(stride, size) > 1:
+        stride += 1
+    return stride
