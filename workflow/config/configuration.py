@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from config import classifier_settings, large_images, table_settings
+from config import large_images
 from config.config_file import require_keys_once
 from config.image_sizes import too_large_renders
 from config.named_files import find_file, find_folder, missing_file, require_file
@@ -23,7 +23,7 @@ from config.precedence import (
     settings_without_effect,
 )
 from config.schema import read_schema, with_defaults
-from config.training_limits import outside_their_limits
+from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
 from config.wording import (
     Place,
     Problems,
@@ -236,9 +236,9 @@ def _disagreements(
             place = partial(_training_place, name, own_keys[name], where_is)
             yield from outside_their_limits(field["training"], place)
     for name in settings["tables"]:
-        yield from table_settings.complaints(name, settings, where_is)
+        yield from table_complaints(name, settings, where_is)
     for name in settings["classifiers"]:
-        yield from classifier_settings.complaints(name, settings, where_is)
+        yield from classifier_complaints(name, settings, where_is)
     for name, crop in settings["render"]["crops"].items():
         left, top, right, bottom = crop["box"]
         if not (left < right and top < bottom):

@@ -9,7 +9,7 @@ from typing import Any
 
 from config.configuration import Run, trained_fields
 from config.schema import read_schema
-from config.training_limits import outside_their_limits
+from config.task_settings import outside_their_limits
 from config.wording import (
     Place,
     Problems,

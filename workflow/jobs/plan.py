@@ -11,7 +11,7 @@ from typing import Any
 from config.configuration import Run, runs, trained_fields
 from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
-from config.table_settings import size_name
+from config.task_settings import size_name
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import NeuralfieldError

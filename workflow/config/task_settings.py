@@ -1,0 +1,115 @@
+"""Checks of trainings, tables and classifiers in the config: of settings that limit each other."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from config.named_files import find_folder, missing_file
+from config.wording import WhereIs, as_written
+from neuralfield.system.errors import ConfigError, InputError
+from neuralfield.system.settings import settings_of
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
+from neuralfield.tasks.training_settings import ImageExecution, ImageTraining
+
+_LIMITS = {
+    key: declared.limited_by
+    for cls in (ImageTraining, ImageExecution)
+    for key, declared in settings_of(cls).items()
+    if declared.limited_by
+}
+
+
+def outside_their_limits(
+    training: Mapping[str, Any], where: Callable[[str, str], str]
+) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of a training of any kind.
+
+    `where` says where a setting stands, given its name and that of the setting that limits it.
+    """
+    for key, limit_key in _LIMITS.items():
+        if limit_key == "steps" and "budget" in training:
+            continue  # the steps that are found are as many as are needed
+        if training.get(key, 0) > training.get(limit_key, math.inf):
+            expected = f"at most {limit_key}, which is {training[limit_key]:g}"
+            yield ConfigError(where(key, limit_key), as_written(training[key]), expected)
+    key = "minimum_learning_rate"
+    if training["schedule"] == "exponential" and not training[key] > 0:
+        expected = "a number above 0, for schedule: exponential to end at"
+        yield ConfigError(where(key, "schedule"), as_written(training[key]), expected)
+
+
+def size_name(widths: Sequence[int]) -> str:
+    """Return the folder of a further network of a table: ``16x8`` for ``[16, 8]``."""
+    return "x".join(map(str, widths)) or "none"
+
+
+def table_complaints(
+    name: str, settings: Mapping[str, Any], where_is: WhereIs
+) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one table; its jobs read the columns."""
+    table = settings["tables"][name]
+
+    def where(*keys: str) -> str:
+        return where_is(("tables", name, *keys))
+
+    yield from missing_file(table["path"], where("path"), "a CSV")
+    both = [column for column in table["targets"] if column in table["inputs"]]
+    if both:
+        yield ConfigError(
+            where("targets"), f"{both[0]}, an input too", "columns that are not given"
+        )
+    if table["network"]["widths"] in table["sizes"]:
+        found = f"{as_written(table['network']['widths'])}, the widths of the network itself"
+        yield ConfigError(where("sizes"), found, "widths of others", "remove it")
+    truth, targets = table.get("truth"), table["targets"]
+    if truth and len(truth) != len(targets):
+        expected = f"a column for each target: {len(targets)}"
+        yield ConfigError(where("truth"), f"{len(truth)} columns", expected)
+    output, training = table["network"]["output"], table["training"]
+    if training["loss"] == "binary_cross_entropy" and output != "sigmoid":
+        expected = "sigmoid, whose values are probabilities, with the loss binary_cross_entropy"
+        yield ConfigError(where("network", "output"), output, expected)
+    if output == "sigmoid" and table["scale_targets"] not in ("auto", "none"):
+        expected = "auto or none, with the output sigmoid"
+        yield ConfigError(where("scale_targets"), table["scale_targets"], expected)
+    yield from outside_their_limits(training, lambda key, _: where("training", key))
+
+
+def classifier_complaints(
+    name: str, settings: Mapping[str, Any], where_is: WhereIs
+) -> Iterator[ConfigError]:
+    """Yield what is wrong between the settings of one classifier; its jobs read the files."""
+    classifier = settings["classifiers"][name]
+    network, training = classifier["network"], classifier["training"]
+
+    def where(*keys: str) -> str:
+        return where_is(("classifiers", name, *keys))
+
+    folder = find_folder(classifier["path"])
+    if folder is None:
+        expected = "the path of a folder with four IDX files"
+        remedy = f"write it relative to the working directory, {Path.cwd()}"
+        yield ConfigError(where("path"), f"{classifier['path']}: no such folder", expected, remedy)
+    else:
+        yield from _files(folder, classifier["checksums"], where)
+    if network["padding"] >= network["kernel"]:
+        expected = f"less than kernel, which is {network['kernel']}"
+        yield ConfigError(where("network", "padding"), network["padding"], expected)
+    yield from outside_their_limits(training, lambda key, _: where("training", key))
+
+
+def _files(
+    folder: Path, checksums: Mapping[str, str], where: Callable[..., str]
+) -> Iterator[ConfigError]:
+    """Yield an error for files that are missing, and for checksums of others."""
+    try:
+        names = [file.name for own in (TRAINING, HELD_OUT) for file in find_files(folder, own)]
+    except InputError as error:
+        found = f"{error.where} {error.found}"
+        yield ConfigError(where("path"), found, error.expected, error.remedy)
+        return
+    for name in checksums:
+        if name not in names:
+            expected = f"one of the files there: {', '.join(names)}"
+            yield ConfigError(where("checksums", name), "no such file", expected)
