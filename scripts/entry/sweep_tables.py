@@ -8,15 +8,8 @@ from neuralfield.system.input_files import read_own_csv
 
 MEASURES = ("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters")
 NAMES = (
-    "image",
-    "field",
-    "sweep",
-    "base_field",
-    "combination",
-    "device",
-    "engine",
-    "precision",
-    "upscale_best_filter",
+    *("image", "field", "sweep", "base_field", "combination"),
+    *("device", "engine", "precision", "upscale_best_filter"),
 )
 """Columns that stay text, as do settings, whatever they look like."""
 
