@@ -1,7 +1,9 @@
 """The gradient of a hash grid's table where a batch has points in each block of an image; see
 `grid_blocks.cu`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,11 @@ from neuralfield.system.device import Array, Device
 _ROUNDING_CELLS = 1e-3
 """A point may lie so far beyond its block, by rounding."""
 
-_SLOTS_OF_LANE, _MOST_LANES = 2, 32
+_SLOTS_OF_LANE, _MOST_LANES = 8, 5
+"""About how many slots a lane visits, and the logarithm of the most lanes of a row."""
+
+_MOST_CORNERS = 1 << 16
+"""The most corners along an axis, which kernels count in 16 bits."""
 
 _VISITS_OF_SHARE = 4
 """Visits of points by corners take less time than additions to memory if there are at most so many
@@ -52,6 +58,15 @@ class _Axis:
         return (self.spans[:, 1::2] - self.spans[:, ::2]).max(axis=1).clip(0)
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """What the kernel reads beside a batch, the same for all networks of a shape."""
+
+    structs: list[tuple[int, ...]]
+    blocks: int  # of threads
+    arrays: tuple[Array, ...]
+
+
 class BlockGradient:
     """See `grid_gradient.TableGradient`."""
 
@@ -60,43 +75,21 @@ class BlockGradient:
     def __init__(
         self, device: Device, network: NetworkPlan, batch: BatchPlan, layout: FeatureLayout
     ) -> None:
-        blocks, asarray = batch.blocks, device.xp.asarray
+        blocks = batch.blocks
         assert blocks is not None
-        axes = [_axes(level, blocks, batch) for level in network.levels]
-        across, down = zip(*axes, strict=True)
-        counts, corners = zip(
-            *(
-                corners_of_rows(level, x.corners, y.corners)
-                for level, (x, y) in zip(network.levels, axes, strict=True)
-            ),
-            strict=True,
-        )
-        structs, self._blocks = _block_levels(network, across, down, counts)
-        fewest = blocks.count // blocks.rows
+        self._tables = _tables(device, network.levels, blocks, batch.footprint)
         constants = grid_constants(network, layout) | {
             "POINTS": batch.points,
             "TILE_PIXELS": batch.tile_pixels,
             "TILE_ROWS": TILE_ROWS,
-            "FEWEST": fewest,
-            "BLOCK_LEVELS": struct_list(structs),
+            "FEWEST": blocks.count // blocks.rows,
+            "BLOCK_LEVELS": struct_list(self._tables.structs),
         }
         path = Path(__file__).with_name("grid_blocks.cu")
         self._kernel = compile_kernel(path, "grid_block_sums", constants)
-        first_slots = -(-np.arange(blocks.rows + 1) * blocks.count // blocks.rows)
-        starts = np.cumsum([0, *np.concatenate(counts)])
-        self._tables = [
-            asarray(np.concatenate(parts).astype(np.int32))
-            for parts in (
-                [first_slots],
-                [axis.spans for axis in across],
-                [axis.spans for axis in down],
-                [starts],
-                corners,
-            )
-        ]
         rows, features = network.table_shape
         self.array = device.xp.zeros(-(-rows * features // 4) * 4, np.float32)
-        self.memory_bytes = sum(array.nbytes for array in (*self._tables, self.array))
+        self.memory_bytes = self.array.nbytes
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
@@ -104,29 +97,51 @@ class BlockGradient:
         """List the launch after the last chunk."""
         if not is_last:
             return []
-        arguments = (inputs, gradients, *self._tables, self.array)
-        return [Launch(self._kernel, (self._blocks,), arguments)]
+        arguments = (inputs, gradients, *self._tables.arrays, self.array)
+        return [Launch(self._kernel, (self._tables.blocks,), arguments)]
 
 
 def is_faster_by_blocks(network: NetworkPlan, batch: BatchPlan) -> bool:
     """Estimate whether that takes less time than adding each point's shares to memory."""
-    if batch.blocks is None:
+    finest = max(level.resolution for level in network.levels)
+    if batch.blocks is None or finest >= _MOST_CORNERS:
         return False
-    visits = sum(
-        int(x.counts.sum()) * int(y.counts.sum())
-        for x, y in (_axes(level, batch.blocks, batch) for level in network.levels)
-    )
+    axes = [_axes(level, batch.blocks, batch.footprint) for level in network.levels]
+    visits = sum(int(x.counts.sum()) * int(y.counts.sum()) for x, y in axes)
     shares = 4 * len(network.levels) * network.table_shape[1] * batch.pixels
     return visits <= _VISITS_OF_SHARE * shares
 
 
-def _axes(level: Level, blocks: Blocks, batch: BatchPlan) -> tuple[_Axis, _Axis]:
+@lru_cache(maxsize=2)
+def _tables(device: Device, levels: tuple[Level, ...], blocks: Blocks, footprint: bool) -> _Tables:
+    axes = [_axes(level, blocks, footprint) for level in levels]
+    found = [
+        corners_of_rows(level, x.corners, y.corners)
+        for level, (x, y) in zip(levels, axes, strict=True)
+    ]
+    structs, level_of_block = _block_levels(levels, axes, [counts for counts, _ in found])
+    first_slots = -(-np.arange(blocks.rows + 1) * blocks.count // blocks.rows)
+    starts = np.cumsum([0, *np.concatenate([counts for counts, _ in found])])
+    columns_and_lines = [
+        np.stack(np.divmod(corners, len(x.spans))[::-1], axis=1)
+        for (_, corners), (x, _) in zip(found, axes, strict=True)
+    ]
+    spans = [np.concatenate([pair[axis].spans for pair in axes]) for axis in (0, 1)]
+    arrays = (
+        *(device.asarray(table, np.int32) for table in (first_slots, *spans, starts)),
+        device.asarray(np.concatenate(columns_and_lines), np.uint16),
+        device.asarray(level_of_block, np.uint8),
+    )
+    return _Tables(structs, len(level_of_block), arrays)
+
+
+def _axes(level: Level, blocks: Blocks, footprint: bool) -> tuple[_Axis, _Axis]:
     """Find a level's corners next to an image, and the blocks beside them, along x and y."""
     slots = blocks.count // blocks.rows
     sides, cells = (blocks.width, blocks.height), zip(*level.outermost_cells, strict=True)
     numbers = (slots, slots + 1), (blocks.rows,)
     x, y = (
-        _axis(side, half_side, cells_of_axis, level.resolution, of_axis, batch.footprint)
+        _axis(side, half_side, cells_of_axis, level.resolution, of_axis, footprint)
         for side, half_side, cells_of_axis, of_axis in zip(
             sides, extent(*sides), cells, numbers, strict=True
         )
@@ -162,28 +177,29 @@ def _axis(
 
 
 def _block_levels(
-    network: NetworkPlan,
-    across: tuple[_Axis, ...],
-    down: tuple[_Axis, ...],
-    counts: tuple[np.ndarray, ...],
-) -> tuple[list[tuple[int, ...]], int]:
-    """Make the structs BlockLevel, and count the blocks of threads."""
-    structs, places, end = [], [0, 0], 0  # the first of a level's spans along both axes
-    for level, x, y, of_rows in zip(network.levels, across, down, counts, strict=True):
+    levels: Sequence[Level], axes: Sequence[tuple[_Axis, _Axis]], counts: Sequence[np.ndarray]
+) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Make the structs BlockLevel, and list the level of each block of threads.
+
+    `counts` are those of the corners of each of a level's rows.
+    """
+    structs, level_of_block = [], []
+    places = [0, 0]  # the first of a level's spans along both axes
+    for level, (x, y), of_rows in zip(levels, axes, counts, strict=True):
         wide, high, shared = (
             max(1.0, float(counts.mean())) for counts in (x.counts, y.counts, of_rows)
         )
-        lanes = min(_power_of_2(wide * high * shared / _SLOTS_OF_LANE), _MOST_LANES)
-        of_corners = min(lanes, _power_of_2(shared))
-        lanes_across = min(lanes // of_corners, _power_of_2(wide))
-        end += -(-level.rows * lanes // THREADS)
+        lanes = min(_log2(wide * high * shared / _SLOTS_OF_LANE), _MOST_LANES)
+        of_corners = min(lanes, _log2(shared))
+        lanes_across = min(lanes - of_corners, _log2(wide))
         structs.append(
-            (len(x.spans), x.first, y.first, *places, lanes, of_corners, lanes_across, end)
+            (x.first, y.first, *places, lanes, of_corners, lanes_across, len(level_of_block))
         )
+        level_of_block += [len(structs) - 1] * -(-(level.rows << lanes) // THREADS)
         places = [place + len(axis.spans) for place, axis in zip(places, (x, y), strict=True)]
-    return structs, end
+    return structs, level_of_block
 
 
-def _power_of_2(most: float) -> int:
-    """Return the largest power of 2 that is at most a number, which may be below 1."""
-    return 1 << max(0, int(most).bit_length() - 1)
+def _log2(number: float) -> int:
+    """Return the logarithm of the largest power of 2 that is at most a number, or 0."""
+    return max(0, int(number).bit_length() - 1)

@@ -12,10 +12,10 @@
 
 // The corners of a level that are next to the image, and how they are worked on.
 struct BlockLevel {
-    int columns, first_column, first_line;      // of corners, of which the first has this place
-    int across, down;                           // where the level begins in the arrays of spans
-    int lanes, lanes_of_corners, lanes_across;  // that work on a row of the table
-    int end_block;  // the first block of threads of the level after this
+    int first_column, first_line;               // of corners
+    int across, down;                           // where it begins in the arrays of spans
+    int lanes, lanes_of_corners, lanes_across;  // of a row of the table: logarithms
+    int first_block;                            // of threads
 };
 
 __constant__ BlockLevel block_levels[LEVELS] = BLOCK_LEVELS;
@@ -44,40 +44,41 @@ __device__ __forceinline__ void add_slot(Features& total, const float2* __restri
 }
 
 // The gradient of each row of the table; the corners that share a row are corners[starts[row]] and
-// on, counted line by line. Grid: (blocks,).
+// on, with their columns and lines. Each block of threads works on one level. Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_block_sums(
     const float2* __restrict__ inputs, const element* __restrict__ gradients,
     const int* __restrict__ first_slots, const Span* __restrict__ across,
-    const int2* __restrict__ down, const int* __restrict__ starts, const int* __restrict__ corners,
+    const int2* __restrict__ down, const int* __restrict__ starts,
+    const ushort2* __restrict__ corners, const unsigned char* __restrict__ levels,
     Features* __restrict__ gradient) {
-    int number = 0, first_block = 0;
-    while (int(blockIdx.x) >= block_levels[number].end_block)
-        first_block = block_levels[number++].end_block;
+    const int number = levels[blockIdx.x];
     const BlockLevel level = block_levels[number];
     // neighbouring threads have neighbouring rows of the table, whose points are mostly the same
-    const int rows_of_warp = 32 / level.lanes, lane = int(threadIdx.x) % 32 / rows_of_warp;
-    const int lane_of_corner = lane % level.lanes_of_corners, rest = lane / level.lanes_of_corners;
-    const int lane_across = rest % level.lanes_across, lane_down = rest / level.lanes_across;
-    const int lanes_down = level.lanes / level.lanes_of_corners / level.lanes_across;
-    const int warp = (int(blockIdx.x) - first_block) * (THREADS / 32) + int(threadIdx.x) / 32;
-    const int own = warp * rows_of_warp + int(threadIdx.x) % rows_of_warp;
+    const int rows_of_warp = 32 >> level.lanes, lane = int(threadIdx.x) % 32 >> (5 - level.lanes);
+    const int lane_of_corner = lane & ((1 << level.lanes_of_corners) - 1);
+    const int lane_of_block = lane >> level.lanes_of_corners;
+    const int lane_across = lane_of_block & ((1 << level.lanes_across) - 1);
+    const int lane_down = lane_of_block >> level.lanes_across;
+    const int lanes_down = 1 << (level.lanes - level.lanes_of_corners - level.lanes_across);
+    const int warp = (int(blockIdx.x) - level.first_block) * (THREADS / 32) + int(threadIdx.x) / 32;
+    const int own = warp * rows_of_warp + (int(threadIdx.x) & (rows_of_warp - 1));
     const bool is_valid = own < grid_levels[number].rows;
     const int row = grid_levels[number].start + own, resolution = grid_levels[number].resolution;
     Features total = {};
     const int last_corner = is_valid ? starts[row + 1] : 0;
     for (int i = is_valid ? starts[row] + lane_of_corner : 0; i < last_corner;
-         i += level.lanes_of_corners) {
-        const int line = corners[i] / level.columns, column = corners[i] % level.columns;
-        const Span span = across[level.across + column];
-        const int2 rows = down[level.down + line];
+         i += 1 << level.lanes_of_corners) {
+        const ushort2 corner = corners[i];
+        const Span span = across[level.across + corner.x];
+        const int2 rows = down[level.down + corner.y];
         for (int r = rows.x + lane_down; r < rows.y; r += lanes_down) {
             const int slot = first_slots[r];
             const bool has_more = first_slots[r + 1] - slot > FEWEST;
             const int last = has_more ? span.last_of_more : span.last;
             for (int place = (has_more ? span.first_of_more : span.first) + lane_across;
-                 place < last; place += level.lanes_across)
+                 place < last; place += 1 << level.lanes_across)
                 add_slot(total, inputs, gradients, slot + place, number, resolution,
-                         level.first_column + column, level.first_line + line);
+                         level.first_column + corner.x, level.first_line + corner.y);
         }
     }
     for (int distance = 16; distance >= rows_of_warp; distance /= 2)
