@@ -25,7 +25,7 @@ from neuralfield.system.device import Array, Device
 _ROUNDING_CELLS = 1e-3
 """A point may lie so far beyond its block, by rounding."""
 
-_SLOTS_OF_LANE, _MOST_LANES = 8, 5
+_SLOTS_OF_LANE, _MOST_LANES = 12, 5
 """About how many slots a lane visits, and the logarithm of the most lanes of a row."""
 
 _MOST_CORNERS = 1 << 16
