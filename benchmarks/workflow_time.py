@@ -21,6 +21,7 @@ from pathlib import Path
 
 from measuring.command_line import start
 from measuring.measure import print_header, print_row
+from measuring.stack_samples import print_samples, sample_jobs
 from measuring.workflow_runs import run_workflow
 
 from neuralfield.system.device import available_cores
@@ -74,7 +75,13 @@ def main(options: argparse.Namespace) -> int:
     """Run the workflow, and print its timeline."""
     with tempfile.TemporaryDirectory() as temporary:
         os.environ |= caches_in(Path(temporary, "caches"))
+        # Python's own cache; images of containers often forbid it, and then all modules that a job
+        # imports are compiled again
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         arguments = ("--cores", str(options.cores), *options.snakemake)
+        samples = Path(temporary, "samples")
+        if options.samples:
+            sample_jobs(samples)
         folder = Path(temporary, "first")
         folder.mkdir()
         started_at_s = time.time()
@@ -83,9 +90,13 @@ def main(options: argparse.Namespace) -> int:
             print(f"with empty caches: {total_s:.1f} s\n")
             folder = Path(temporary, "second")
             folder.mkdir()
+            for path in samples.glob("*.txt"):
+                path.unlink()
             started_at_s = time.time()
             total_s = run_workflow(folder, *arguments)
         jobs = read_jobs(folder / "logs", started_at_s)
+        if options.samples:
+            print_samples(samples)
     print_header("job", "start, s", "end, s", "seconds", "processor, s")
     for job in jobs:
         times = (job.started_s, job.ended_s, job.seconds, job.processor_s)
@@ -127,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--cores", type=int, default=available_cores(), help="cores that Snakemake uses")
     add("--full-caches", action="store_true", help="time a second run, with the kernels of a first")
+    add("--samples", action="store_true", help="print what the jobs do, looked at every 10 ms")
     return parser
 
 

@@ -3,6 +3,8 @@
 import ctypes
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -56,8 +58,9 @@ class _Gpu:
         return call
 
 
-def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tuple[str, set]:
-    """Return the pass that is taken, and the text and options of each module of the engine."""
+@contextmanager
+def noted_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set]]:
+    """Stand for a GPU; note the text and options of each module that is compiled for it."""
     found = set()
 
     def note(code: str, name: str, options: tuple[str, ...]) -> Any:
@@ -69,17 +72,22 @@ def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tup
     vars(stand_in).update(RawKernel=note, cuda=gpu.cuda)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
     layer_kernels.cache_clear()
-    device = Device("gpu", "a GPU", gpu)
-    network, batch = network_plan(objective.network), batch_plan(objective)
-    chosen = field_engine._choose_pass(network, batch, precision, capability)
-    assert not isinstance(chosen, str), chosen
-    for buffers in (objective.network.buffers, objective.optimizer.state):
-        for name, array in buffers.items():
-            buffers[name] = array.view(_Array)
-    buffers = field_engine._make_buffers(objective, batch, device)
-    given = PassArguments(device, network, batch, buffers, chosen[1])
-    field_engine._make_stages(objective, chosen[0], given)
+    yield Device("gpu", "a GPU", gpu), found
     layer_kernels.cache_clear()
+
+
+def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tuple[str, set]:
+    """Return the pass that is taken, and the text and options of each module of the engine."""
+    with noted_kernels(monkeypatch, capability) as (device, found):
+        network, batch = network_plan(objective.network), batch_plan(objective)
+        chosen = field_engine._choose_pass(network, batch, precision, capability)
+        assert not isinstance(chosen, str), chosen
+        for buffers in (objective.network.buffers, objective.optimizer.state):
+            for name, array in buffers.items():
+                buffers[name] = array.view(_Array)
+        buffers = field_engine._make_buffers(objective, batch, device)
+        given = PassArguments(device, network, batch, buffers, chosen[1])
+        field_engine._make_stages(objective, chosen[0], given)
     return chosen[0].name, found
 
 

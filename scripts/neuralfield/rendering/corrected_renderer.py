@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neuralfield.system.device import Array, Device, to_host
+from neuralfield.system.device import Array, Device, namespace_of, to_host
 from neuralfield.tasks.image.image_model import Model
 
 if TYPE_CHECKING:
@@ -85,7 +85,13 @@ def resampled(values: Array, down: Weights, across: Weights) -> Array:
     """Resample an image, shape (height, width, channels), along both axes.
 
     Tap by tap, since the bits of a matrix product depend on its size, and so on bands and threads.
+    On a GPU all arrays but the indices are float32.
     """
+    if namespace_of(values) is not np:
+        # imported here, because only jobs on a GPU need it
+        from neuralfield.rendering.gpu_resampling import resample_axis
+
+        return resample_axis(resample_axis(values, 0, *down), 1, *across)
     height, width, channels = values.shape
     high = _weighted(values.reshape(height, -1), *down).reshape(-1, width, channels)
     # turned, so that what is added up is contiguous

@@ -7,7 +7,7 @@ import numpy as np
 from neuralfield.images.resizing import BACK_PROJECTIONS
 from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights, resampled
 from neuralfield.rendering.render import render
-from neuralfield.system.device import Device
+from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
 
 _POINTS = 4
@@ -49,14 +49,17 @@ def find_residual(
         # imported here, because most residuals are found without
         from neuralfield.rendering.refining import refined
 
-        values = refined(means.astype(np.float32), values, threads=threads)
-    missing = values - means
-    down, across = (_enlarged_and_reduced(length) for length in values.shape[:2])
-    residual = missing
+        values = refined(means.astype(np.float32), values, device=device, threads=threads)
+    dtype = np.float64 if device.kind == "cpu" else np.float32
+    residual = missing = device.asarray(values - means, dtype)
+    down, across = (
+        tuple(map(device.asarray, _enlarged_and_reduced(length, dtype)))
+        for length in values.shape[:2]
+    )
     for _ in range(BACK_PROJECTIONS - 1):
         missing = missing - resampled(missing, down, across)
         residual = residual + missing
-    return residual.astype(np.float32)
+    return to_host(residual).astype(np.float32)
 
 
 def _pixel_means(model: Model, scale: int, device: Device, threads: int) -> np.ndarray:
@@ -75,7 +78,8 @@ def _pixel_means(model: Model, scale: int, device: Device, threads: int) -> np.n
     return means
 
 
-def _enlarged_and_reduced(length: int) -> Weights:
+def _enlarged_and_reduced(length: int, dtype: type) -> Weights:
     """Return the weights by which an axis is enlarged by Lanczos, and reduced to its length."""
     points = (np.arange(_POINTS) + 0.5) / _POINTS - 0.5
-    return lanczos_weights(np.arange(length)[:, None] + points, length)
+    indices, weights = lanczos_weights(np.arange(length)[:, None] + points, length)
+    return indices, weights.astype(dtype)

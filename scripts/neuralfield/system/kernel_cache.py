@@ -121,9 +121,19 @@ def import_cupy() -> ModuleType:
     if hasattr(compiler, "_set_kernel_cache_backend"):
         folders = [folder / "neuralfield" for folder in (asked, *private_folders())]
         compiler._set_kernel_cache_backend(KernelStore(folders))
+        # CuPy learns the compiler's exact version by compiling an empty text, which takes each
+        # process a quarter of a second; names of entries have the version that it tells at once
+        compiler._empty_file_preprocess_cache = _NoText()
     elif not os.access(asked, os.R_OK | os.W_OK | os.X_OK):
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     return cupy
+
+
+class _NoText(dict[Any, str]):
+    """A dict that has an empty text for everything."""
+
+    def get(self, key: Any, default: Any = None) -> str:
+        return ""
 
 
 def _can_be_made(folder: Path) -> bool:

@@ -2,9 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
-from kernel_texts import complaints_of_compiler, kernel_texts, nvrtc
+from kernel_texts import complaints_of_compiler, kernel_texts, noted_kernels, nvrtc
 from make_objective import SIREN, make_objective
+
+from neuralfield.rendering import gpu_resampling
+from neuralfield.rendering.gpu_patches import GpuPatches
 
 pytestmark = pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is not installed")
 
@@ -67,4 +71,13 @@ def test_all_kernels_compile(monkeypatch, capability, case):
     field, settings, precision = OTHERS[case]
     objective = make_objective(field, **settings)
     _, texts = kernel_texts(monkeypatch, objective, capability, precision)
+    assert compile_all(texts, capability) == []
+
+
+@pytest.mark.parametrize("capability", OFTEN)
+def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
+    with noted_kernels(monkeypatch, capability) as (device, texts):
+        GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, device)
+        gpu_resampling._kernel.__wrapped__(0)
+    assert len(texts) == 2
     assert compile_all(texts, capability) == []

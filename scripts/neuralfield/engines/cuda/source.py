@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,10 +107,11 @@ class Module:
         import cupy
 
         kernel = _Kernel(cupy.RawKernel(self.code, name, self.options), shared_bytes)
-        if _waiting is None:
+        waiting = _waiting.get()
+        if waiting is None:
             kernel.load()
         else:
-            _waiting.append(kernel)
+            waiting.append(kernel)
         return kernel.kernel
 
 
@@ -126,8 +128,8 @@ class _Kernel:
             self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
 
 
-_waiting: list[_Kernel] | None = None
-"""Kernels of a block of `compiled_together`; None outside."""
+_waiting: ContextVar[list[_Kernel] | None] = ContextVar("_waiting", default=None)
+"""Kernels of a thread's block of `compiled_together`; None outside."""
 
 
 @contextmanager
@@ -136,11 +138,11 @@ def compiled_together(device: Device) -> Iterator[None]:
 
     A kernel that is launched within the block may need no dynamic shared memory.
     """
-    global _waiting
-    _waiting = []
+    kernels: list[_Kernel] = []
+    token = _waiting.set(kernels)
     try:
         yield
-        kernels, first = _waiting, {}
+        first: dict[Any, _Kernel] = {}
         for kernel in kernels:
             first.setdefault((kernel.kernel.code, kernel.kernel.options), kernel)
         gpu = device.xp.cuda.Device()
@@ -149,7 +151,7 @@ def compiled_together(device: Device) -> Iterator[None]:
         for kernel in kernels:
             kernel.load()
     finally:
-        _waiting = None
+        _waiting.reset(token)
 
 
 def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Module:

@@ -7,20 +7,9 @@ import numpy as np
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-
-PATCH_PX = 4
-"""Side of a patch."""
-
-GROUP = 64
-"""Patches that are filtered together; a power of 2."""
+from neuralfield.engines.patch_groups import FIRST_TURNS, GROUP, LEAST_VARIANCE, PATCH_PX, ROUNDING
 
 _PIXELS = PATCH_PX * PATCH_PX
-
-_FIRST_TURNS = 4
-"""Turns of the orthogonal iteration for the first group of a row; all others take one."""
-
-_LEAST_VARIANCE, _ROUNDING = 1e-4, 1e-6
-"""Parts of the whole variance, and a variance, that are added so that no direction has none."""
 
 _REORDERED = {"contract", "reassoc", "nsz"}
 """Sums may be taken in another order, the same each time, in which they use vectors."""
@@ -108,7 +97,7 @@ def find_bases(image, start, stop, found, bases):
         _gather(image, found[number], numbers, means)
         _multiply_in_pairs(numbers, covariances)
         goes_on = number > start and found[number, 0, 1] > found[number - 1, 0, 1]
-        for _ in range(1 if goes_on else _FIRST_TURNS):
+        for _ in range(1 if goes_on else FIRST_TURNS):
             _multiply(basis, covariances, products)
             _make_orthonormal(products, basis)
         for row in range(_PIXELS):
@@ -208,7 +197,7 @@ def _scatter(numbers, means, corners, weight, first_row, sums, weights):
 @kernel_part(fastmath=_REORDERED)
 def _multiply_in_pairs(numbers, covariances):
     """Sum up the products of each two pixels over a group."""
-    total = np.float32(_ROUNDING)
+    total = np.float32(ROUNDING)
     for first in range(_PIXELS):
         for second in range(first + 1):
             product = np.float32(0)
@@ -218,7 +207,7 @@ def _multiply_in_pairs(numbers, covariances):
             covariances[second, first] = product
         total += covariances[first, first]
     for pixel in range(_PIXELS):
-        covariances[pixel, pixel] += np.float32(_LEAST_VARIANCE) * total
+        covariances[pixel, pixel] += np.float32(LEAST_VARIANCE) * total
 
 
 @kernel_part(fastmath=_REORDERED)

@@ -1,0 +1,19 @@
+"""The groups of similar patches that an image is refined by: numbers that all kernels share."""
+
+PATCH_PX = 4
+"""Side of a patch."""
+
+GROUP = 64
+"""Patches that are filtered together; a power of 2."""
+
+REACH_PX = 12
+"""How far a similar patch may lie, along each axis."""
+
+STRIDE_PX = 3
+"""Groups are found for patches so far from each other."""
+
+FIRST_TURNS = 4
+"""Turns of the orthogonal iteration for the first group of a row; all others take one."""
+
+LEAST_VARIANCE, ROUNDING = 1e-4, 1e-6
+"""Parts of the whole variance, and a variance, that are added so that no direction has none."""

@@ -1,0 +1,77 @@
+"""Groups of similar patches on a processor."""
+
+import numpy as np
+
+from neuralfield.engines.cpu.kernels.patches import filter_groups, find_bases, find_similar
+from neuralfield.engines.patch_groups import GROUP, PATCH_PX, REACH_PX, STRIDE_PX
+from neuralfield.engines.thread_pool import ThreadPool
+from neuralfield.images.resizing import back_projected
+
+_BAND_PX = 16
+
+
+class CpuPatches:
+    """See `neuralfield.rendering.refining.SimilarPatches`; works in bands, by all threads."""
+
+    def __init__(self, small: np.ndarray, height: int, width: int, threads: int) -> None:
+        self._small, self._pool = small, ThreadPool(threads)
+        last = max(height - PATCH_PX, 0), max(width - PATCH_PX, 0)
+        tops, lefts = (np.append(np.arange(0, end, STRIDE_PX), end) for end in last)
+        self._corners = np.repeat(tops, len(lefts)), np.tile(lefts, len(tops))
+        self._corners = tuple(places.astype(np.int32) for places in self._corners)
+        self._found = np.empty((len(self._corners[0]), GROUP, 2), np.int32)
+        edges = np.arange(0, height + _BAND_PX, _BAND_PX)
+        self._starts = np.searchsorted(self._corners[0], edges)
+
+    def consistent(self, channels: np.ndarray, rounds: int) -> np.ndarray:
+        found = np.empty_like(channels, order="C")
+
+        def correct(number: int, _thread: int) -> None:
+            found[number] = back_projected(channels[number], self._small[number], rounds)
+
+        self._pool.run(correct, len(channels))
+        return found
+
+    def mixed(self, channels: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        mixed = np.zeros_like(channels, order="C")
+        for total, weights in zip(mixed, matrix.astype(np.float32), strict=True):
+            for weight, channel in zip(weights, channels, strict=True):
+                if weight:
+                    total += weight * channel
+        return mixed
+
+    def find(self, image: np.ndarray) -> None:
+        def find_in_band(band: int, _thread: int) -> None:
+            part = self._starts[band : band + 2]
+            find_similar(image, *self._corners, *part, REACH_PX, self._found)
+
+        self._pool.run(find_in_band, len(self._starts) - 1)
+
+    def filtered(self, channels: np.ndarray, threshold: float) -> np.ndarray:
+        height, beyond_px = channels.shape[1], REACH_PX + PATCH_PX
+        totals: list[np.ndarray] = [channels] * (len(self._starts) - 1)
+        tops = [max(_BAND_PX * band - REACH_PX, 0) for band in range(len(totals))]
+
+        def filter_band(band: int, _thread: int) -> None:
+            rows = min(_BAND_PX * (band + 1) + beyond_px, height) - tops[band]
+            totals[band] = np.zeros((2, len(channels), rows, channels.shape[2]), np.float32)
+            part = self._starts[band : band + 2]
+            bases = np.empty((part[1] - part[0], PATCH_PX**2, PATCH_PX**2), np.float32)
+            for image, sums, weights in zip(channels, *totals[band], strict=True):
+                find_bases(image, *part, self._found, bases)
+                given = image, *part, self._found, bases, limit, tops[band]
+                filter_groups(*given, sums, weights)
+
+        limit = np.float32(threshold)
+        self._pool.run(filter_band, len(totals))
+        sums = np.zeros_like(channels)
+        weights = np.zeros_like(channels)
+        # in this order, whichever thread was first
+        for top, (own_sums, own_weights) in zip(tops, totals, strict=True):
+            rows = slice(top, top + own_sums.shape[1])
+            sums[:, rows] += own_sums
+            weights[:, rows] += own_weights
+        return sums / weights
+
+    def close(self) -> None:
+        self._pool.close()
