@@ -69,7 +69,7 @@ def by_edges(values: np.ndarray, share: float, *, sigma_px: float) -> np.ndarray
 
 
 DENSITIES: dict[str, Callable[[np.ndarray, float], np.ndarray] | None] = {
-    "none, each pixel once an epoch": None,
+    "none, spread evenly": None,
     "none, sampled like those below": even,
     "contrast": detail_density,
     **{f"edges, sigma {sigma:g} px": partial(by_edges, sigma_px=sigma) for sigma in SIGMAS_PX},

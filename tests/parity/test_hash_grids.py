@@ -5,10 +5,12 @@ import pytest
 import test_grids
 
 from neuralfield.engines.cuda.buffers import NetworkArrays
+from neuralfield.engines.cuda.portable.block_gradient import BlockGradient
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
 from neuralfield.engines.plan import BatchPlan, network_plan
 from neuralfield.images.coordinates import grid
+from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 
 pytestmark = [
@@ -104,6 +106,41 @@ def test_the_gradient_of_all_pixels(gpu, width, height, finest, features, kind):
     first, second = gradients_of(gpu, plan, batch, layout, points, gradients, times=2)
     np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(first, second)
+
+
+@LAYOUTS
+@FEATURES
+@pytest.mark.parametrize("footprint", [False, True])
+@pytest.mark.parametrize(
+    ("width", "height", "count"), [(5, 1, 3), (3, 70, 100), (90, 31, 600), (60, 80, 4700)]
+)
+def test_the_gradient_of_a_pixel_of_each_block(
+    gpu, width, height, count, footprint, features, kind
+):
+    plan, encoding, (columns, lines) = plan_of(features, 0, width, height)
+    blocks = Blocks(np, width, height, count)
+    pixels, points = blocks.pixels(step=5, seed=2), 3 if footprint else 1
+    centres = np.stack([columns[pixels % width], lines[pixels // width]], axis=1)
+    inside = np.random.default_rng(1).uniform(-0.5, 0.5, (count, points, 2)) * footprint
+    spread = centres[:, None] + 2 / max(width, height) * inside
+    batch = BatchPlan(count, points, footprint, "mse", 0.1, 1, False, blocks=blocks)
+    inputs = np.zeros((batch.tiles, 64, 2), np.float32)
+    slots = np.arange(count)[:, None]
+    rows = slots % batch.tile_pixels * points + np.arange(points)
+    inputs[slots // batch.tile_pixels, rows] = spread
+    gradients = np.zeros((batch.tiles, 64, features * len(plan.levels)), np.float16)
+    gradients[slots // batch.tile_pixels, rows] = np.random.default_rng(2).normal(
+        size=(count, points, gradients.shape[2])
+    )
+    inputs, gradients = inputs.reshape(-1, 2), gradients.reshape(batch.rows, -1)
+    layout = layout_of(kind, batch.rows, features * len(plan.levels))
+    tested = BlockGradient(gpu, plan, batch, layout)
+    given = laid_out(gpu, layout, gradients)
+    for launch in tested.launches(given, gpu.asarray(inputs), len(inputs), is_last=True):
+        launch()
+    found = to_host(tested.array)[: np.prod(plan.table_shape)].reshape(plan.table_shape)
+    expected = test_grids.gradient_of_the_tape(encoding, inputs, gradients.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 @LAYOUTS

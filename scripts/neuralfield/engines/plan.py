@@ -9,6 +9,7 @@ from neuralfield.fields.cafe import FourierChebyshev, Product
 from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
 from neuralfield.fields.hashgrid import HashEncoding, Level
 from neuralfield.fields.wire import ComplexLinear, Gabor
+from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.layers import Layer, Nonlinearity
 from neuralfield.tasks.image.image_objective import ImageObjective
 
@@ -139,6 +140,7 @@ class BatchPlan:
     channels: int
     weighted: bool  # whether a slot's squared error has a weight
     image: tuple[int, int] | None = None  # set where a batch is all pixels' centres
+    blocks: Blocks | None = None  # set where it has a pixel of each
 
     @property
     def tile_pixels(self) -> int:
@@ -197,6 +199,7 @@ def batch_plan(objective: ImageObjective) -> BatchPlan:
         channels=shape.channels,
         weighted=batches.is_weighted,
         image=(shape.width, shape.height) if is_image else None,
+        blocks=batches.blocks,
     )
 
 

@@ -1,8 +1,9 @@
 """The gradient of a hash grid's table, from gradients of points' features, on a GPU.
 
 Where each step sees all pixels of an image, sums go along its lines and then down; see
-`grid_image.cu`. Any other points add their shares up in whole numbers; see
-`grid_points.cu`. Both give the same bytes each time.
+`grid_image.cu`. Where it sees a pixel of each block, a row of the table knows the blocks beside
+it; see `block_gradient`. Any other points add their shares up in whole numbers; see
+`grid_points.cu`. All give the same bytes each time.
 """
 
 import math
@@ -14,6 +15,7 @@ import numpy as np
 from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable import grids
+from neuralfield.engines.cuda.portable.block_gradient import BlockGradient, is_faster_by_blocks
 from neuralfield.engines.cuda.portable.grid_features import (
     FeatureLayout,
     grid_constants,
@@ -53,9 +55,8 @@ class TableGradient(Protocol):
     ) -> list[Launch]:
         """List the launches that are due after a chunk of `rows` rows.
 
-        The first number of `gradients` is that of the chunk's first row, or the batch's where all
-        are kept. `inputs`, shape (n, 2), begin with the chunk's first row; rows beyond them have no
-        gradients.
+        The first number of `gradients`, and of `inputs`, shape (n, 2), is that of the chunk's first
+        row, or the batch's where all are kept; rows beyond the inputs have no gradients.
         """
         ...
 
@@ -66,6 +67,8 @@ def make_table_gradient(
     """Make the table gradient that suits the batch; `layout` is that of the gradients."""
     if batch.image and batch.rows <= _MOST_IMAGE_ROWS:
         return _ImageGradient(device, network, batch.image, layout)
+    if batch.rows <= _MOST_IMAGE_ROWS and is_faster_by_blocks(network, batch):
+        return BlockGradient(device, network, batch, layout)
     return _PointGradient(device, network, batch, layout)
 
 

@@ -178,7 +178,8 @@ class LayerPass(Pass):
             own = gradients[start:] if self._table.keeps_all else gradients
             launches.append(self._backward_features(rows, gradient, own))
             is_last = start + rows >= self._batch.rows
-            launches += self._table.launches(gradients, inputs, rows, is_last=is_last)
+            given = self._buffers.inputs if self._table.keeps_all else inputs
+            launches += self._table.launches(gradients, given, rows, is_last=is_last)
         return launches
 
     def _output(self, start: int, rows: int, accumulate: np.int32) -> Launch:

@@ -7,7 +7,8 @@
 // ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
 //
 // A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
-// 8 warps take every 8th part each, so that many loads are on their way at once.
+// 8 warps take every 8th part each, so that many loads are on their way at once. Where there is
+// nothing to add up, a block has ELEMENTS_OF_ONE elements of a single part.
 
 #include "../dependent_launch.cuh"
 #include "step_scalars.cuh"
@@ -15,6 +16,7 @@
 
 #define WARPS 8
 #define THREADS (32 * WARPS)
+#define ELEMENTS_OF_ONE (4 * THREADS)
 
 // The work of one block of parameters.
 struct Work {
@@ -25,6 +27,7 @@ struct Work {
     int first, size;  // elements of this tensor: where the block begins, how many there are
     int parameter_offset, moment2_offset;  // of the tensor
     int is_vector;                         // four elements at a time
+    int is_one;                            // ELEMENTS_OF_ONE elements, without a copy
     float scale;
     float copy_factor;
 };
@@ -251,6 +254,33 @@ struct Elements {
     }
 };
 
+// Moves the elements of a block that have a single part each, see `update`. All threads pass a
+// barrier.
+__device__ __forceinline__ void update_of_one(const Work& work, const Elements& elements,
+                                              const Scalars* scalars) {
+    constexpr int count = ELEMENTS_OF_ONE / THREADS;
+    Element mine[count];
+    float gradients[count];
+    const int first = work.first + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        if (first + i * THREADS < work.size)
+            mine[i] = elements.load(work, first + i * THREADS, false);
+    const Scalars now = load_scalars(scalars);
+    wait_for_earlier_kernels();
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        if (first + i * THREADS < work.size)
+            gradients[i] = work.scale * __ldcg(work.partials + first + i * THREADS);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+        if (first + i * THREADS < work.size) {
+            move(mine[i], gradients[i], now);
+            elements.store(work, first + i * THREADS, mine[i]);
+        }
+}
+
 // Block 0 adds up the loss; the BLOCKS others move parameters. What only the update before has
 // changed is read before the wait. All read the same step: the last block that has read it counts
 // it, and the order in which blocks come decides nothing else. Many blocks at once: most of a
@@ -273,32 +303,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
     } else {
         const Elements elements = {parameters, moments1, moments2};
         const Work work = works[blockIdx.x - 1];
-        const int own = own_element(work);
-        const bool has_own = own >= 0, is_hidden = MUON && work.direction;
-        Element mine = {};
-        if (has_own) mine = elements.load(work, own, is_hidden);
-        const Scalars now = load_scalars(scalars + (step & 1));
-        wait_for_earlier_kernels();
+        if (work.is_one) {
+            update_of_one(work, elements, scalars + (step & 1));
+            if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
+        } else {
+            const int own = own_element(work);
+            const bool has_own = own >= 0, is_hidden = MUON && work.direction;
+            Element mine = {};
+            if (has_own) mine = elements.load(work, own, is_hidden);
+            const Scalars now = load_scalars(scalars + (step & 1));
+            wait_for_earlier_kernels();
 #if CLIPPED
-        const float gradient =
-            has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
-        __syncthreads();
+            const float gradient =
+                has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
+            __syncthreads();
 #else
-        const float gradient = summed_gradient(work);
+            const float gradient = summed_gradient(work);
 #endif
-        // all threads have passed a barrier since they read the step
-        if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
-        if (is_hidden) {
-            const float direction = has_own ? turn(mine, gradient) : 0.0f;
-            const float square = block_sum(direction * direction);
-            if (has_own) {
-                moments1[work.parameter_offset + own] = mine.moment1;
-                work.direction[own] = direction;
+            // all threads have passed a barrier since they read the step
+            if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
+            if (is_hidden) {
+                const float direction = has_own ? turn(mine, gradient) : 0.0f;
+                const float square = block_sum(direction * direction);
+                if (has_own) {
+                    moments1[work.parameter_offset + own] = mine.moment1;
+                    work.direction[own] = direction;
+                }
+                if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
+            } else if (has_own) {
+                move(mine, gradient, now);
+                elements.store(work, own, mine);
             }
-            if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
-        } else if (has_own) {
-            move(mine, gradient, now);
-            elements.store(work, own, mine);
         }
     }
     if (threadIdx.x == 0 && earlier_readers == gridDim.x - 1) {

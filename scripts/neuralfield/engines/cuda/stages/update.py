@@ -33,7 +33,8 @@ _WORK = np.dtype(
         *((name, "u8") for name in ("partials", "direction", "forward", "backward")),
         *((name, "i4") for name in ("parts", "part_stride", "row_stride", "columns")),
         *((name, "i4") for name in ("first", "size", "parameter_offset", "moment2_offset")),
-        *(("is_vector", "i4"), ("scale", "f4"), ("copy_factor", "f4")),
+        *((name, "i4") for name in ("is_vector", "is_one")),
+        *((name, "f4") for name in ("scale", "copy_factor")),
     ],
     align=True,
 )
@@ -46,6 +47,8 @@ _SCHEDULE = np.dtype(
     ]
 )
 """The struct Schedule of update.cu."""
+
+_ELEMENTS_OF_ONE = 4 * THREADS
 
 STRANDS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
@@ -81,7 +84,8 @@ class UpdateStage:
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
         self._tensors, self._gradients = tensors, gradients
-        works = work_table(tensors, gradients, directions)
+        is_clipped = isinstance(optimizer, ClippedGradients)
+        works = work_table(tensors, gradients, directions, wide=not is_clipped)
         works_on_gpu = device.asarray(works.view(np.uint8))
         schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
@@ -98,7 +102,7 @@ class UpdateStage:
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
         self._sum_gradients = self._muon = None
-        if isinstance(optimizer, ClippedGradients):
+        if is_clipped:
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
             summing = (works_on_gpu, summed, xp.zeros(len(works)), clip_factor, blocks_done)
             kernel = module.get_function("sum_gradients")
@@ -164,10 +168,13 @@ def work_table(
     tensors: Mapping[str, Tensor],
     gradients: Sequence[PartialGradient],
     directions: Mapping[str, Array],
+    *,
+    wide: bool = False,
 ) -> np.ndarray:
     """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
-    `directions` are those of the hidden matrices under Muon, which the kernel does not move.
+    `directions` are those of the hidden matrices under Muon, which the kernel does not move. If
+    `wide`, more elements are a block's where each has a single part.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
@@ -185,10 +192,12 @@ def work_table(
             columns = row_stride = whole  # rows without gaps are one row
         strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
+        is_one = wide and is_vector and gradient.parts == 1 and columns == whole and not is_hidden
+        elements = _ELEMENTS_OF_ONE if is_one else 128 if is_vector else 32
         parts = (gradient.parts, gradient.part_stride, row_stride, columns)
-        place = (size, parameter_offset, moment2_offset, is_vector)
+        place = (size, parameter_offset, moment2_offset, is_vector, is_one)
         factors = (gradient.scale, copy.factor if copy else 0.0)
-        for first in range(0, size, 128 if is_vector else 32):
+        for first in range(0, size, elements):
             rows.append((pointer, direction, *copies, *parts, first, *place, *factors))
         parameter_offset += size
         moment2_offset += 0 if is_hidden else size
