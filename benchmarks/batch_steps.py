@@ -85,7 +85,7 @@ class _Steps:
 
     def __call__(self, steps: int) -> None:
         if self._batch:
-            self._batch.run(self._engines, self._taken, steps, lambda place, seconds: None)
+            self._batch.run(self._engines, self._taken, steps, lambda *measured: None)
         else:
             for engine in self._engines:
                 engine.run(self._taken, steps)

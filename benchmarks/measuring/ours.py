@@ -79,8 +79,10 @@ class TrainingSteps:
             count = min(trainer.engine.most_steps, ahead)
             trainer.engine.run(self.taken, count)
             self.taken += count
-            if makes_rows and trainer.count_steps(count, seconds=0.0):
-                trainer.add_history_row()
+            if makes_rows:
+                totals = to_host(trainer.engine.totals)
+                if trainer.count_steps(count, 0.0, totals):
+                    trainer.add_history_row(totals)
 
     def timed_s(self, steps: int) -> float:
         """Take steps, wait until they are done, and return the seconds."""

@@ -105,9 +105,11 @@ def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_tog
     for first, count in calls:
         for engine in alone:
             engine.run(first, count)
-        batch.run(together, first, count, shares.__setitem__)
+        batch.run(together, first, count, lambda place, *found: shares.update({place: found}))
     assert always_together == [(4, *call) for call in calls]
     assert sorted(shares) == [0, 1, 2, 3]
+    for place, (_, totals) in shares.items():
+        np.testing.assert_array_equal(totals, to_host(together[place].totals))
     for one, other in zip(alone, together, strict=True):
         expected, found = content_of(one), content_of(other)
         for name, array in expected.items():
@@ -119,13 +121,13 @@ def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_tog
         engine.close()
 
 
-def test_those_of_other_kinds_take_turns(gpu, always_together):
+def test_those_of_other_kinds_run_side_by_side(gpu, always_together):
     wide = {**SIREN, "width": 128}
     fields = [SIREN, wide, SIREN, {**SIREN, "width": 32}, wide]
     engines = [CudaEngine(make_objective(field, device=gpu), gpu, "auto") for field in fields]
     done = []
     batch = EngineBatch(gpu, 1)
-    batch.run(engines, 0, 5, lambda place, seconds: done.append(place))
+    batch.run(engines, 0, 5, lambda place, *found: done.append(place))
     assert [networks for networks, *_ in always_together] == [2, 1]
     assert sorted(done) == [0, 1, 2, 3, 4]
     alone = [CudaEngine(make_objective(field, device=gpu), gpu, "auto") for field in fields]
@@ -168,11 +170,11 @@ def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together
     del tasks["wide"]
     require_finite = Trainer._require_finite
 
-    def diverge_once(trainer):
+    def diverge_once(trainer, loss):
         is_reported = trainer.task is tasks["rate"] and not trainer.rollback
         if is_reported and trainer.steps_taken >= 25:
             raise trainer._divergence("the loss is inf")
-        require_finite(trainer)
+        require_finite(trainer, loss)
 
     monkeypatch.setattr(Trainer, "_require_finite", diverge_once)
     alone = train_alone(tasks, tmp_path / "alone")

@@ -3,7 +3,9 @@ and never knows which engine it has."""
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
@@ -116,11 +118,16 @@ def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | st
     return reason or field_engine.CudaEngine(objective, device, precision)
 
 
+FollowUp = Callable[[int, float, np.ndarray], None]
+"""Is called with an engine's place, the seconds that its steps took, and its totals."""
+
+
 class EngineBatch:
     """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores; on
     a GPU those of one kind together in one launch (`CudaBatch`), where that is faster.
 
-    Others of a GPU take all steps of a call in turn. Each network has the bytes that it has alone.
+    Others of a GPU take theirs side by side too, in a few streams. Each network has the bytes that
+    it has alone.
     A call may cover a subset: a network that was rolled back catches up alone.
     """
 
@@ -129,45 +136,50 @@ class EngineBatch:
         on_cores = device.kind == "cpu" and side_by_side > 1
         self._pool = ThreadPool(side_by_side) if on_cores else None
         self._together: dict[BatchKind, CudaBatch] = {}
+        if device.kind == "gpu":
+            from neuralfield.engines.cuda.lanes import Lanes
+
+            self._lanes = Lanes(device)
 
     def run(
         self,
         engines: Sequence[Engine],
         first_step: int,
         count: int,
-        follow_up: Callable[[int, float], None],
+        follow_up: FollowUp,
     ) -> None:
-        """Take `count` steps with each engine, and call `follow_up(place in engines, seconds)`.
+        """Take `count` steps with each engine, and call `follow_up(place in engines, seconds,
+        totals)`, with the engine's totals on the host.
 
         Engines of a GPU share the seconds. `follow_up` may run while other
         engines still take steps.
         """
-        groups = self._groups_of(engines)
-        for kind, group in groups.items():
-            started_s = time.perf_counter()
-            self._batch_of(kind, list(group.values())).run(first_step, count)
-            self._device.synchronize()
-            share_s = (time.perf_counter() - started_s) / len(group)
-            for place in group:
-                follow_up(place, share_s)
-        in_turn = sorted(set(range(len(engines))).difference(*groups.values()))
         if self._device.kind == "gpu":
-            started_s = time.perf_counter()
-            for place in in_turn:  # each returns at once, and the GPU is not waited for in between
-                engines[place].run(first_step, count)
-            self._device.synchronize()
-            share_s = (time.perf_counter() - started_s) / max(1, len(in_turn))
-            for place in in_turn:
-                follow_up(place, share_s)
+            self._run_on_gpu(engines, first_step, count, follow_up)
             return
 
         def work(place: int) -> None:
             started_s = time.perf_counter()
             engines[place].run(first_step, count)
-            self._device.synchronize()
-            follow_up(place, time.perf_counter() - started_s)
+            follow_up(place, time.perf_counter() - started_s, engines[place].totals)
 
         self.each(work, len(engines))
+
+    def _run_on_gpu(
+        self, engines: Sequence[Engine], first_step: int, count: int, follow_up: FollowUp
+    ) -> None:
+        groups = self._groups_of(engines)
+        alone = sorted(set(range(len(engines))).difference(*groups.values()))
+        for kind, group in [*groups.items(), *([(None, alone)] if alone else [])]:
+            started_s, members = time.perf_counter(), [engines[place] for place in group]
+            if kind is None:
+                self._lanes.run(members, first_step, count)
+            else:
+                self._batch_of(kind, members).run(first_step, count)
+            totals = self._lanes.fetched_totals(members)
+            share_s = (time.perf_counter() - started_s) / len(members)
+            for place, of_place in zip(group, totals, strict=True):
+                follow_up(place, share_s, of_place)
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """Call `work` with each number below `count`, side by side."""
@@ -184,14 +196,12 @@ class EngineBatch:
             self._pool.close()
 
     def _groups_of(self, engines: Sequence[Engine]) -> "dict[BatchKind, dict[int, CudaEngine]]":
-        """Return which engines take their steps together; none on a CPU."""
-        if self._device.kind == "cpu":
-            return {}
+        """Return which engines of a GPU take their steps together."""
         from neuralfield.engines.cuda.batch import groups_of
 
         return groups_of(engines, self._device)
 
-    def _batch_of(self, kind: "BatchKind", engines: "list[CudaEngine]") -> "CudaBatch":
+    def _batch_of(self, kind: "BatchKind", engines: list[Any]) -> "CudaBatch":
         """Return the batch of engines; it is made anew where other engines go together."""
         from neuralfield.engines.cuda.batch import CudaBatch
 

@@ -100,12 +100,12 @@ class ActiveTraining:
         """Whether there are steps left that it will take."""
         return self.failure is None and self.trainer.steps_taken < self.training.last_step
 
-    def account(self, count: int, seconds: float) -> None:
+    def account(self, count: int, seconds: float, totals: np.ndarray) -> None:
         """Record steps that the engine has taken: history rows, snapshots, the last state."""
         with self._rolling_back():
             trainer = self.trainer
-            if trainer.count_steps(count, seconds):
-                self.new_row = trainer.add_history_row()
+            if trainer.count_steps(count, seconds, totals):
+                self.new_row = trainer.add_history_row(totals)
             if trainer.steps_taken in trainer.snapshot_steps:
                 trainer.save_snapshot(self.folder.snapshots)
             if trainer.steps_taken == self.training.last_step:
@@ -194,7 +194,7 @@ def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatc
         [training.trainer.engine for training in group],
         group[0].trainer.steps_taken,
         count,
-        lambda place, seconds: group[place].account(count, seconds),
+        lambda place, *measured: group[place].account(count, *measured),
     )
     return time.perf_counter() - started_s
 

@@ -146,8 +146,9 @@ class Trainer:
         next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
         return min(next_stop, limit) - self.steps_taken
 
-    def count_steps(self, count: int, seconds: float) -> bool:
-        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`.
+    def count_steps(self, count: int, seconds: float, totals: np.ndarray) -> bool:
+        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`, and that
+        have left its `totals`.
 
         Returns whether the last one completed a row of the history. Raises `DivergenceError` if the
         loss is not finite.
@@ -155,15 +156,17 @@ class Trainer:
         self.steps_taken += count
         self.seconds += seconds
         self._steps_since_row += count
-        self._require_finite()
+        self._require_finite(float(totals[0]))
         is_row = self.steps_taken in self._row_steps
         if not is_row:  # otherwise the row has to be closed first
             self._note_candidate()
         return is_row
 
-    def add_history_row(self) -> dict[str, float]:
-        """Close the stretch since the last row, and return the new row by column."""
-        total, _ = totals = to_host(self.engine.totals)
+    def add_history_row(self, totals: np.ndarray) -> dict[str, float]:
+        """Close the stretch since the last row, whose steps have left the engine's `totals`, and
+        return the new row by column.
+        """
+        total, _ = totals
         loss, error = (totals / self._steps_since_row).tolist()
         measured = self.task.measure.of_mean_error(error)
         rate = self.schedule(self.steps_taken - 1)
@@ -183,7 +186,7 @@ class Trainer:
 
         Raises `DivergenceError` if the loss or a weight is not finite.
         """
-        self._require_finite()
+        self._require_finite(float(self.engine.totals[0]))
         arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
         arrays |= {f"optimizer.{n}": to_host(a) for n, a in self.optimizer.state.items()}
         if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -290,8 +293,7 @@ class Trainer:
         self.objective = replace(self.objective, schedule=lowered)
         self.engine = self._make_engine(objective=self.objective, note=lambda line: None)
 
-    def _require_finite(self) -> None:
-        loss = float(self.engine.totals[0])  # waits for the steps
+    def _require_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise self._divergence(f"the loss is {loss}")
 

@@ -202,7 +202,7 @@ def test_a_training_that_goes_on_from_a_saved_state_ends_with_the_same_bytes(net
         while trainer.steps_taken < end:
             count = trainer.steps_ahead(end)
             trainer.engine.run(trainer.steps_taken, count)
-            trainer.count_steps(count, 0)
+            trainer.count_steps(count, 0, trainer.engine.totals)
         trainer.engine.close()
     for name, array in whole.network.arrays.items():
         np.testing.assert_array_equal(second.network.arrays[name], array)

@@ -9,6 +9,7 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
+from neuralfield.engines.cuda import lanes
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
@@ -116,6 +117,20 @@ class FakeBatch:
         self.closed = True
 
 
+class FakeLanes:
+    """Stands for the streams of engines that are alone."""
+
+    def __init__(self, device):
+        pass
+
+    def run(self, engines, first_step, count):
+        for engine in engines:
+            engine.run(first_step, count)
+
+    def fetched_totals(self, engines):
+        return np.zeros((len(engines), 2))
+
+
 def fake_engine(kind):
     engine: Any = object.__new__(CudaEngine)
     engine.batch_kind, engine.calls = kind, []
@@ -128,6 +143,7 @@ def gpu(monkeypatch):
     """A device with an H200's limits, and batches that take no steps."""
     FakeBatch.made = []
     monkeypatch.setattr(cuda_batch, "CudaBatch", FakeBatch)
+    monkeypatch.setattr(lanes, "Lanes", FakeLanes)
     limits = {"multiProcessorCount": H200_PROCESSORS, "sharedMemPerBlockOptin": 232_448}
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(
@@ -150,7 +166,7 @@ def test_those_of_one_kind_go_together_and_others_take_turns(gpu):
     engines[3:3] = [fake_engine(None), fake_engine(other)]
     seconds: dict[int, float] = {}
     batch = EngineBatch(gpu, 1)
-    batch.run(engines, 40, 7, seconds.__setitem__)
+    batch.run(engines, 40, 7, lambda place, share_s, _: seconds.update({place: share_s}))
     together = [("together", 20, 40, 7)]
     alone = [("alone", 40, 7)]
     assert [e.calls for e in engines] == [*[together] * 3, alone, alone, *[together] * 17]
@@ -164,13 +180,13 @@ def test_a_batch_is_made_anew_only_where_others_go_together(gpu):
     batch = EngineBatch(gpu, 1)
 
     def run():
-        batch.run(engines, 0, 1, lambda place, seconds: None)
+        batch.run(engines, 0, 1, lambda *measured: None)
 
     run()
     run()
     assert FakeBatch.made == [engines]
     before, engines[5] = list(engines), fake_engine(kind)  # gone back, with another rate
-    batch.run(engines[5:6], 0, 1, lambda place, seconds: None)
+    batch.run(engines[5:6], 0, 1, lambda *measured: None)
     assert engines[5].calls == [("alone", 0, 1)]
     run()
     assert FakeBatch.made == [before, engines]
