@@ -71,13 +71,12 @@ def _settings(tiling: Tiling, options: argparse.Namespace) -> dict[str, Any]:
     training = {
         "steps": options.steps,
         "batch_pixels": options.batch,
+        "learning_rate": options.learning_rate,
         "supervision": "point",
         "detail_share": 0.0,
         "snapshots": 2,
         "device": options.device,
     }
-    if options.learning_rate:
-        training["learning_rate"] = options.learning_rate
     tiles = {"size": tiling.tile_px, "overlap": tiling.overlap_px}
     tiles["per_job"] = -(-tiling.count // options.jobs)
     network = {
@@ -210,11 +209,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--steps", type=int, default=500, help="steps of each tile")
     add("--batch", type=int, default=32_768, help="pixels of each step")
-    add("--learning-rate", type=float, help="by default that of the field")
-    add("--levels", type=int, default=16, help="grids of a network")
+    add("--learning-rate", type=float, default=0.02, help="of the first step")
+    add("--levels", type=int, default=12, help="grids of a network")
     add("--features", type=int, default=2, help="numbers at each corner of a grid")
     add("--log2-table-size", type=int, default=16, help="binary logarithm of a grid's corners")
-    add("--base-resolution", type=int, default=16, help="cells of the coarsest grid")
+    add("--base-resolution", type=int, default=32, help="cells of the coarsest grid")
     add("--hidden-layers", type=int, default=2, help="layers after the grids")
     add("--width", type=int, default=64, help="width of these layers")
     add("--samples", action="store_true", help="note what the threads of the jobs do")
