@@ -26,6 +26,10 @@ TILE_PX = 254
 
 OVERLAP_PX = 1
 
+_SAVING = {".jpg": "[Q=90]", ".png": "[compression=3,filter=up]"}
+"""Options of libvips. By default it compresses PNG without a filter, which takes 1.6 times as long
+for files a fifth larger."""
+
 
 def write_pyramid(
     model: Trained,
@@ -46,7 +50,7 @@ def write_pyramid(
     with _rendered(model, folder, width, height, device=device, bit_depth=8, **options) as image:
         image.dzsave(
             str(folder / "image"),
-            suffix=f"{suffix}[Q=90]" if suffix == ".jpg" else suffix,
+            suffix=suffix + _SAVING[suffix],
             tile_size=TILE_PX,
             overlap=OVERLAP_PX,
         )
