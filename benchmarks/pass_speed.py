@@ -1,4 +1,4 @@
-"""A training step of each network of gpu_speed.py by every pass of the cuda engine that covers it.
+"""A training step of each network of gpu_speed.py, and of some pixels, by every pass that covers it.
 
     python benchmarks/pass_speed.py --output benchmarks/results/NAME.md
 
@@ -14,7 +14,7 @@ from measuring.command_line import new_parser, start
 from measuring.environment import describe
 from measuring.measure import Deadline, Effort, Report, time_calls
 from measuring.ours import CUDA_MIXED, TrainingSteps, checked_error, first_gradient
-from measuring.rows import STEPS, Row
+from measuring.rows import BATCHES, STEPS, Row
 
 from neuralfield.engines.cuda import field_engine
 from neuralfield.system.device import Device, select_device
@@ -27,7 +27,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure each row by each pass; 1 where a gradient is wrong."""
     device, report = select_device("gpu"), Report()
     deadline = Deadline(arguments.limit_s)
-    for row in [row for row in STEPS if arguments.rows in row.name and row.optimizer != "muon"]:
+    rows = [row for row in (*STEPS, *BATCHES) if row.optimizer != "muon"]
+    for row in [row for row in rows if arguments.rows in row.name]:
         reference = first_gradient(row.task("float64", "adam"), device, "tape")
         for pass_type in PASSES:
             field_engine._PASSES = (pass_type,)

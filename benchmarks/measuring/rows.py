@@ -20,6 +20,7 @@ ORIGINAL = {"type": "mlp", "preset": "original"}
 CAFE = {"type": "cafe"}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}
+HASHGRID_OF_TILE = HASHGRID | {"levels": 16, "log2_table_size": 16}
 
 _FLOAT32_BYTES = 4
 _ENDLESS_STEPS = 10_000_000
@@ -32,7 +33,7 @@ moment and a direction."""
 
 @dataclass(frozen=True)
 class Row:
-    """A training step over all pixels of an image.
+    """A training step over the pixels of an image, or some of them.
 
     Attributes
     ----------
@@ -47,6 +48,8 @@ class Row:
         See `neuralfield.tasks.training_settings.ImageTraining`.
     footprint_points : int
         Points in each pixel; 0 is point supervision.
+    batch_pixels : int
+        Pixels of a step; 0 is all of them.
     """
 
     name: str
@@ -59,11 +62,13 @@ class Row:
     loss: str = "mse"
     learning_rate: float = 1e-4
     footprint_points: int = 0
+    batch_pixels: int = 0
 
     @property
     def rows(self) -> int:
         """How many points pass through the network in a step."""
-        return self.width * self.height * max(1, self.footprint_points)
+        pixels = self.batch_pixels or self.width * self.height
+        return pixels * max(1, self.footprint_points)
 
     def task(self, precision: str, optimizer: str | None = None) -> ImageTask:
         """The step as a task, on random data and with random weights."""
@@ -72,7 +77,7 @@ class Row:
             footprint = {"footprint_points": self.footprint_points}
         settings = ImageTraining(
             steps=_ENDLESS_STEPS,
-            batch_pixels=0,
+            batch_pixels=self.batch_pixels,
             detail_share=0.0,
             supervision="footprint" if self.footprint_points else "point",
             loss=self.loss,
@@ -136,6 +141,20 @@ STEPS = (
     ),
 )
 """The rows `fourier` have a sine and a cosine of each of 20 frequencies, and relu."""
+
+BATCHES = tuple(
+    Row(
+        f"hashgrid 16x2^16 + relu 2x64, {pixels:,} of 1024x1024 rgb",
+        HASHGRID_OF_TILE,
+        1024,
+        1024,
+        "rgb",
+        learning_rate=1e-2,
+        batch_pixels=pixels,
+    )
+    for pixels in (32_768, 65_536, 262_144)
+)
+"""Steps of some pixels of an image, as tiles of a large one take them."""
 
 
 def footprint_rows(points: int) -> tuple[Row, Row]:
