@@ -204,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--folder", type=Path, default=Path("gigapixel"), help="where everything is made")
     add("--phases", nargs="+", choices=PHASES, default=list(PHASES), help="what is made")
     add("--cores", type=int, default=available_cores(), help="Snakemake's cores")
-    add("--jobs", type=int, default=5, help="jobs that train tiles, all at the same time")
+    add("--jobs", type=int, default=4, help="jobs that train tiles, all at the same time")
     add("--tile", type=int, default=1024, help="side of a tile in pixels")
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--steps", type=int, default=500, help="steps of each tile")

@@ -1,4 +1,4 @@
-"""A training step of each network of gpu_speed.py, and of some pixels, by every pass that covers it.
+"""A training step of each network of gpu_speed.py, and of some pixels, by each pass that covers it.
 
     python benchmarks/pass_speed.py --output benchmarks/results/NAME.md
 
