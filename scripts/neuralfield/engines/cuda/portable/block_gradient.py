@@ -60,7 +60,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Tables:
-    """What the kernel reads beside a batch, the same for all networks of a shape."""
+    """Tables that the kernel reads beside a batch, the same for all networks of a shape."""
 
     structs: list[tuple[int, ...]]
     blocks: int  # of threads
