@@ -14,7 +14,6 @@ from entry.job import run_job
 from entry.records import read_record
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.checkpoint import list_snapshots
-from neuralfield.system.errors import InputError
 from neuralfield.system.files import write_atomically, write_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
@@ -57,15 +56,7 @@ def main(
 
 
 def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
-    """Check the files of a tile's training, and read its record.
-
-    Snakemake looks at the models alone: it takes seconds for thousands of files.
-    """
-    for name in ("training.json", "history.csv", "checkpoints"):
-        if not path.with_name(name).exists():
-            expected_files = f"what was written together with {path.name}"
-            remedy = f"remove {path}, and run the same command again: all are published again"
-            raise InputError(str(path.with_name(name)), "is missing", expected_files, remedy)
+    """Check the files of a tile's training, and read its record."""
     network = expected.load(path)
     record_path, history = path.with_name("training.json"), path.with_name("history.csv")
     training = expected.with_steps_of(network).training

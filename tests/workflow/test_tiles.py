@@ -112,22 +112,6 @@ def test_a_lost_tile_alone_is_trained_again(tiled):
 
 
 @pytest.mark.slow
-def test_a_lost_history_is_made_again_as_the_error_says(tiled):
-    folder = tiled.path("results/slope/siren")
-    history = folder / "tiles/1_0/history.csv"
-    content = history.read_bytes()
-    history.unlink()
-    (folder / "mosaic.json").unlink()
-    done = tiled.run("results/slope/siren/mosaic.json")
-    messages = done.stdout
-    assert done.returncode
-    assert "tiles/1_0/history.csv" in messages and "remove results/slope/siren/tiles" in messages
-    (history.with_name("model.safetensors")).unlink()
-    tiled.succeed()
-    assert history.read_bytes() == content
-
-
-@pytest.mark.slow
 def test_the_redraw_has_no_seam(tiled):
     with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
         rendered = np.asarray(image).astype(float)

@@ -100,8 +100,10 @@ for job in TILE_JOBS:
 
 rule gather_tiles:
     input:
-        # one file stands for all that lie beside it: Snakemake takes seconds for a thousand
         models=of_tiles("model.safetensors"),
+        histories=of_tiles("history.csv"),
+        records=of_tiles("training.json"),
+        checkpoints=of_tiles("checkpoints"),
         facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
