@@ -3,6 +3,8 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from neuralfield import __version__
@@ -60,6 +62,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args(arguments[1:])
     parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
     parser.usage = "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,info} ..."
+    if arguments and not Path(arguments[0]).exists():
+        for close in get_close_matches(arguments[0], parsers, 1):
+            parser.error(f"no file or command {arguments[0]!r}; did you mean {close}?")
     parser.add_argument("--version", action="version", version=__version__)
     _fit_parser(parser)
     _add_size_and_crop(parser)
@@ -87,7 +92,7 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
     add(
         "--preset",
         choices=[*PRESETS, "auto"],
-        help="settings that were measured: line_art for drawings in black on white, quality for"
+        help="settings that were measured: line_art for drawings and prints, quality for"
         " photographs, fast for a close fit in a moment; default: auto, one of the first two",
     )
     add("--field", metavar="TYPE", help="instead: siren, finer, wire, gauss, fourier, hashgrid ...")

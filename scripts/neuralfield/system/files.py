@@ -52,7 +52,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
-    with storage_errors(path, "cannot be written"):
+    with storage_errors(path, "cannot be written"), _files_refused_by(path, temporary):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
         try:
@@ -64,6 +64,20 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+
+
+@contextlib.contextmanager
+def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
+    """Name a folder that takes no new files, as those of /proc, which are then not found."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if not error.filename or Path(error.filename) not in (temporary, *path.parents):
+            raise
+        found = "cannot be written: its folder takes no new files"
+        raise StorageError(
+            str(path), found, "a folder of a disk", "write to another one"
+        ) from error
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:

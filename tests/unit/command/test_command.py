@@ -126,6 +126,7 @@ def test_the_image_itself_is_not_written_over(photo, capsys):
         ["photo.jpg", "--set", "8"],
         ["fit"],
         ["a.jpg", "--size", "0"],
+        ["rendr", "a.field"],
     ],
 )
 def test_arguments_that_are_none(arguments, capsys):
@@ -133,6 +134,7 @@ def test_arguments_that_are_none(arguments, capsys):
         main(arguments)
     shown = capsys.readouterr()
     assert caught.value.code == 2 and "usage: neuralfield" in shown.out + shown.err
+    assert ("did you mean render?" in shown.err) == (arguments[:1] == ["rendr"])
 
 
 @pytest.mark.parametrize("command", [[], ["fit"], ["render"], ["info"]])

@@ -218,6 +218,12 @@ def test_a_link_with_the_temporary_name_leads_nowhere(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("name", ["/proc/new", "/proc/none/new"])
+def test_a_folder_that_takes_no_files_is_named(name):
+    with pytest.raises(StorageError, match=f"{name}: .* takes no new files"):
+        write_atomically(name, b"")
+
+
 def test_a_pipe_in_place_of_a_network_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.safetensors")
     with pytest.raises(Exception, match="no plain file"):
