@@ -68,16 +68,15 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
-    """Name a folder that takes no new files, as those of /proc, which are then not found."""
+    """Name a folder that takes no new files, as those of /proc, or loses them."""
     try:
         yield
     except FileNotFoundError as error:
         if not error.filename or Path(error.filename) not in (temporary, *path.parents):
             raise
-        found = "cannot be written: its folder takes no new files"
-        raise StorageError(
-            str(path), found, "a folder of a disk", "write to another one"
-        ) from error
+        found = f"cannot be written: its folder has not taken {Path(error.filename).name}"
+        expected, remedy = "a folder that keeps new files", "write to another one"
+        raise StorageError(str(path), found, expected, remedy) from error
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
