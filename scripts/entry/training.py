@@ -165,8 +165,9 @@ def train_task(
         stack.enter_context(_naming_budgets(training))
         task = make_task()
         device = select_device(training["device"])
-        stack.enter_context(compile_ahead(task, device))
         task, found = within_budget(task, training, device, cores, state.parent)
+        if not segment_folder:
+            stack.enter_context(compile_ahead(task, device))
         steps = task.training.steps
         until_step = steps * segment // training.get("segments", 1)
         file = progress_path(log_path) if log_path else None

@@ -1,10 +1,9 @@
 """Pixels of an image in an uncompressed .npy file, of which any part can be read."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,36 +23,23 @@ def write_pixel_file(
 
     Returns the bits of each channel: 1, 8 or 16. Raises ValueError where there are too few rows.
     """
-    with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:
-        return write_bands(file, width, height, bands, partial(disk.submit, os.fdatasync))
-
-
-def write_bands(
-    file: BinaryIO,
-    width: int,
-    height: int,
-    bands: Iterable[ImageData],
-    written: Callable[[int], object] = lambda file: None,
-) -> int:
-    """Write into an open file as `write_pixel_file` does; `written` is called with the number of
-    the file now and then, to bring what is written to the disk while more is made.
-    """
     rows_left, bit_depth, unsynced_bytes = height, 0, 0
-    for band in bands:
-        if not bit_depth:
-            bit_depth = band.bit_depth
-            dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
-            shape = (height, width, band.channels)
-            header = {"descr": dtype, "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-        unsynced_bytes += file.write(np.ascontiguousarray(band.pixels).data)
-        if unsynced_bytes >= _BYTES_BETWEEN_SYNCS:
-            written(file.fileno())
-            unsynced_bytes = 0
-        rows_left -= band.height
-    if rows_left:
-        raise ValueError(f"{rows_left} rows of the image were never given")
-    file.flush()
+    with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:
+        for band in bands:
+            if not bit_depth:
+                bit_depth = band.bit_depth
+                dtype = np.lib.format.dtype_to_descr(band.pixels.dtype)
+                shape = (height, width, band.channels)
+                header = {"descr": dtype, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+            unsynced_bytes += file.write(np.ascontiguousarray(band.pixels).data)
+            if unsynced_bytes >= _BYTES_BETWEEN_SYNCS:
+                disk.submit(os.fdatasync, file.fileno())  # while more is made
+                unsynced_bytes = 0
+            rows_left -= band.height
+        if rows_left:
+            raise ValueError(f"{rows_left} rows of the image were never given")
+        file.flush()
     return bit_depth
 
 
@@ -89,8 +75,3 @@ class PixelFile(NamedTuple):
         for start in range(top, bottom, rows):
             band = pixels[start : min(start + rows, bottom), left:right]
             yield ImageData(np.array(band), self.mode, self.bit_depth)
-
-
-def header_bytes(path: str | os.PathLike) -> int:
-    """Return how many bytes of a file that `write_pixel_file` wrote come before its pixels."""
-    return int(np.lib.format.open_memmap(path, mode="r").offset)

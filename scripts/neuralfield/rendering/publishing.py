@@ -15,6 +15,10 @@ from neuralfield.training.results import publish_results
 from neuralfield.training.trainer import Trainer
 
 
+_MOST_VALUES_AHEAD = 1 << 21
+"""Numbers of an image whose correction is found once beforehand, for its kernels."""
+
+
 def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
     """Return what writes the outputs of a finished training; see `outputs_in`."""
     finish = partial(finished_model, threads=run.threads)
@@ -23,9 +27,11 @@ def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
 
 def compile_ahead(task: Any, device: Device) -> AbstractContextManager[Any]:
     """Have the kernels that `finished_model` needs on a GPU compiled in the background, while those
-    of the training are; the end of the context waits for it.
+    of the training are; the end of the context waits for it. Large images are left out, whose
+    corrections take the GPU for longer than their kernels.
     """
-    if device.kind == "cpu" or not getattr(task, "is_corrected", False):
+    is_small = getattr(task, "is_corrected", False) and task.values.size <= _MOST_VALUES_AHEAD
+    if device.kind == "cpu" or not is_small:
         return nullcontext()
     compiler = ThreadPoolExecutor(1, initializer=device.xp.cuda.Device().use)
     compiler.submit(_find_fresh_residual, task, device)

@@ -1,18 +1,12 @@
 """Renders of any size as files to zoom into: a Deep Zoom pyramid, or a TIFF in tiles.
 
-A render is written to the disk in bands, uncompressed, and libvips reads it from there once, from
-top to bottom: neither holds more than some rows of it.
+libvips saves the upper rows of a render while the lower ones are rendered, and holds some of them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
-from neuralfield.images.image import MODES, ImageData
-from neuralfield.images.pixel_file import header_bytes, write_bands
-from neuralfield.images.vips import only_loaders
+from neuralfield.images.streaming import save_streamed
 from neuralfield.rendering.render import Options, render_bands
 from neuralfield.system.device import Device
 from neuralfield.system.files import replacing
@@ -47,13 +41,17 @@ def write_pyramid(
     parameters see `render_bands`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _rendered(model, folder, width, height, device=device, bit_depth=8, **options) as image:
+
+    def save(image: "pyvips.Image") -> None:
         image.dzsave(
             str(folder / "image"),
             suffix=suffix + _SAVING[suffix],
             tile_size=TILE_PX,
             overlap=OVERLAP_PX,
         )
+
+    bands = render_bands(model, width, height, device=device, bit_depth=8, **options)
+    save_streamed(bands, width, height, save)
     # it says when the pyramid was made, and equal settings give equal files
     (folder / "image_files" / "vips-properties.xml").unlink(missing_ok=True)
 
@@ -69,61 +67,18 @@ def write_tiff(
     **options: Unpack[Options],
 ) -> None:
     """Render an image into a BigTIFF of compressed tiles, without loss; see `render_bands`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        _rendered(
-            model, path.parent, width, height, device=device, bit_depth=bit_depth, **options
-        ) as image,
-        replacing(path) as temporary,
-    ):
-        image.tiffsave(
-            str(temporary),
-            tile=True,
-            tile_width=256,
-            tile_height=256,
-            compression="deflate",
-            predictor="horizontal",
-            bigtiff=True,
-        )
+    bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
+    with replacing(path) as temporary:
 
+        def save(image: "pyvips.Image") -> None:
+            image.tiffsave(
+                str(temporary),
+                tile=True,
+                tile_width=256,
+                tile_height=256,
+                compression="deflate",
+                predictor="horizontal",
+                bigtiff=True,
+            )
 
-@contextmanager
-def _rendered(
-    model: Trained,
-    folder: Path,
-    width: int,
-    height: int,
-    *,
-    device: Device,
-    bit_depth: int,
-    **options: Unpack[Options],
-) -> "Iterator[pyvips.Image]":
-    """Render into a temporary file in a folder, and open that as an image of libvips."""
-    import pyvips
-
-    mode = MODES[model.channels]
-    with TemporaryDirectory(prefix=".render_", dir=folder) as temporary:
-        path = Path(temporary, "pixels.npy")
-        bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
-        with path.open("wb") as file:
-            write_bands(file, width, height, (ImageData(band, mode, bit_depth) for band in bands))
-        only_loaders("Raw")
-        image = pyvips.Image.rawload(
-            str(path),
-            width,
-            height,
-            model.channels,
-            offset=header_bytes(path),
-            format="ushort" if bit_depth == 16 else "uchar",
-            interpretation=_interpretation(mode, bit_depth),
-            access="sequential",
-        )
-        assert isinstance(image, pyvips.Image)
-        yield image
-
-
-def _interpretation(mode: str, bit_depth: int) -> str:
-    """Return libvips' name of the kind of values."""
-    if mode == "grey":
-        return "grey16" if bit_depth == 16 else "b-w"
-    return "rgb16" if bit_depth == 16 else "srgb"
+        save_streamed(bands, width, height, save)
