@@ -14,7 +14,6 @@ from neuralfield.training.loop import Execution, Publish
 from neuralfield.training.results import publish_results
 from neuralfield.training.trainer import Trainer
 
-
 _MOST_VALUES_AHEAD = 1 << 21
 """Numbers of an image whose correction is found once beforehand, for its kernels."""
 
