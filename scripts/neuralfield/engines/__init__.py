@@ -137,9 +137,9 @@ class EngineBatch:
         self._pool = ThreadPool(side_by_side) if on_cores else None
         self._together: dict[BatchKind, CudaBatch] = {}
         if device.kind == "gpu":
-            from neuralfield.engines.cuda.lanes import Lanes
+            from neuralfield.engines.cuda.concurrent_steps import ConcurrentSteps
 
-            self._lanes = Lanes(device)
+            self._concurrent = ConcurrentSteps(device)
 
     def run(
         self,
@@ -168,15 +168,17 @@ class EngineBatch:
     def _run_on_gpu(
         self, engines: Sequence[Engine], first_step: int, count: int, follow_up: FollowUp
     ) -> None:
-        groups = self._groups_of(engines)
+        groups: dict[BatchKind | None, Any] = {**self._groups_of(engines)}
         alone = sorted(set(range(len(engines))).difference(*groups.values()))
-        for kind, group in [*groups.items(), *([(None, alone)] if alone else [])]:
+        if alone:
+            groups[None] = alone
+        for kind, group in groups.items():
             started_s, members = time.perf_counter(), [engines[place] for place in group]
             if kind is None:
-                self._lanes.run(members, first_step, count)
+                self._concurrent.run(members, first_step, count)
             else:
                 self._batch_of(kind, members).run(first_step, count)
-            totals = self._lanes.fetched_totals(members)
+            totals = self._concurrent.fetched_totals(members)
             share_s = (time.perf_counter() - started_s) / len(members)
             for place, of_place in zip(group, totals, strict=True):
                 follow_up(place, share_s, of_place)

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 from math import gcd, sqrt
 from types import ModuleType
 
+import numpy as np
+
 from neuralfield.system.device import Array
 from neuralfield.system.random_streams import STREAM_ORDER, philox
 
@@ -41,6 +43,11 @@ class Blocks:
         return max(fewest, min(round(sqrt(self.count * self.height / self.width)), most))
 
     @property
+    def first_slots(self) -> np.ndarray:
+        """Each row's first slot, and last of all `count`; int64, shape (rows + 1,), on the host."""
+        return -(-np.arange(self.rows + 1) * self.count // self.rows)
+
+    @property
     def sizes(self) -> list[int]:
         """Numbers of pixels that a block can have, at most eight."""
         return sorted(
@@ -61,8 +68,8 @@ class Blocks:
         """Return left column, top line, width and height of each block; int64, shape (count,)."""
         rows = self.rows
         slot = self.xp.arange(self.count)
-        row = slot * rows // self.count
-        first, following = (-(-(row + i) * self.count // rows) for i in (0, 1))
+        row, firsts = slot * rows // self.count, self.xp.asarray(self.first_slots)
+        first, following = firsts[row], firsts[row + 1]
         place, slots = slot - first, following - first
         left, right = ((place + i) * self.width // slots for i in (0, 1))
         top, bottom = ((row + i) * self.height // rows for i in (0, 1))

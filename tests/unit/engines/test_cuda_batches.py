@@ -9,7 +9,7 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
-from neuralfield.engines.cuda import lanes
+from neuralfield.engines.cuda import concurrent_steps
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
@@ -117,7 +117,7 @@ class FakeBatch:
         self.closed = True
 
 
-class FakeLanes:
+class FakeConcurrentSteps:
     """Stands for the streams of engines that are alone."""
 
     def __init__(self, device):
@@ -143,7 +143,7 @@ def gpu(monkeypatch):
     """A device with an H200's limits, and batches that take no steps."""
     FakeBatch.made = []
     monkeypatch.setattr(cuda_batch, "CudaBatch", FakeBatch)
-    monkeypatch.setattr(lanes, "Lanes", FakeLanes)
+    monkeypatch.setattr(concurrent_steps, "ConcurrentSteps", FakeConcurrentSteps)
     limits = {"multiProcessorCount": H200_PROCESSORS, "sharedMemPerBlockOptin": 232_448}
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(
@@ -160,7 +160,7 @@ def kind_of(**settings):
     return BatchKind(network_plan(objective.network), batch_plan(objective), ())
 
 
-def test_those_of_one_kind_go_together_and_others_take_turns(gpu):
+def test_those_of_one_kind_go_together_and_others_run_alone(gpu):
     kind, other = kind_of(), kind_of(channels=3)
     engines = [fake_engine(kind) for _ in range(20)]
     engines[3:3] = [fake_engine(None), fake_engine(other)]

@@ -102,7 +102,7 @@ class BlockGradient:
 
 
 def is_faster_by_blocks(network: NetworkPlan, batch: BatchPlan) -> bool:
-    """Estimate whether that takes less time than adding each point's shares to memory."""
+    """Estimate whether `BlockGradient` takes less time than adding points' shares to memory."""
     finest = max(level.resolution for level in network.levels)
     if batch.blocks is None or finest >= _MOST_CORNERS:
         return False
@@ -120,7 +120,6 @@ def _tables(device: Device, levels: tuple[Level, ...], blocks: Blocks, footprint
         for level, (x, y) in zip(levels, axes, strict=True)
     ]
     structs, level_of_block = _block_levels(levels, axes, [counts for counts, _ in found])
-    first_slots = -(-np.arange(blocks.rows + 1) * blocks.count // blocks.rows)
     starts = np.cumsum([0, *np.concatenate([counts for counts, _ in found])])
     columns_and_lines = [
         np.stack(np.divmod(corners, len(x.spans))[::-1], axis=1)
@@ -128,7 +127,7 @@ def _tables(device: Device, levels: tuple[Level, ...], blocks: Blocks, footprint
     ]
     spans = [np.concatenate([pair[axis].spans for pair in axes]) for axis in (0, 1)]
     arrays = (
-        *(device.asarray(table, np.int32) for table in (first_slots, *spans, starts)),
+        *(device.asarray(table, np.int32) for table in (blocks.first_slots, *spans, starts)),
         device.asarray(np.concatenate(columns_and_lines), np.uint16),
         device.asarray(level_of_block, np.uint8),
     )

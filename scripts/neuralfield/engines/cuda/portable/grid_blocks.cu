@@ -2,9 +2,8 @@
 // Reference implementation: fields/hashgrid.py.
 //
 // The blocks beside a corner are known beforehand, and each of them has its place in the batch. So
-// a row of the table adds up what the points of the blocks beside its corners have for it, and
-// nothing else is written: some lanes of a warp take turns with the blocks, and every sum is taken
-// in one order.
+// some lanes of a warp compute the gradient of a row of the table: they read the points of the
+// blocks beside its corners, and add up what these contribute, always in the same order.
 //
 // Constants: POINTS (of a slot), TILE_PIXELS, TILE_ROWS (see BatchPlan), FEWEST (slots of a row of
 // blocks; others have one more), BLOCK_LEVELS (structs BlockLevel), and those of grid_corners.cuh.
@@ -26,7 +25,7 @@ struct Span {
     int first, last, first_of_more, last_of_more;
 };
 
-// Adds what the points of a slot have for a corner.
+// Adds what the points of a slot contribute to a corner.
 __device__ __forceinline__ void add_slot(Features& total, const float2* __restrict__ inputs,
                                          const element* __restrict__ gradients, int slot,
                                          int number, int resolution, int column, int line) {

@@ -1,4 +1,4 @@
-"""Streams in which a GPU works on several engines at the same time."""
+"""Steps of several engines that a GPU takes at the same time, in a few streams."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import numpy as np
 
 from neuralfield.system.device import Device
 
-_LANES = 4
-"""Engines whose kernels run side by side: those of small batches leave much of a GPU idle."""
+_STREAMS = 4
+"""Engines whose kernels run at the same time: those of small batches leave much of a GPU idle."""
 
 
-class Lanes:
-    """Takes steps with engines side by side, and fetches what the host needs to know of them."""
+class ConcurrentSteps:
+    """Takes steps with several engines, and fetches their totals."""
 
     def __init__(self, device: Device) -> None:
         self._cuda = device.xp.cuda
@@ -29,13 +29,13 @@ class Lanes:
                 engine.run(first_step, count)
             return
         current = self._cuda.get_current_stream()
-        for _ in range(len(self._streams), min(_LANES, len(engines))):
+        for _ in range(len(self._streams), min(_STREAMS, len(engines))):
             self._streams.append(self._cuda.Stream(non_blocking=True))
         self._event.record(current)
         for stream in self._streams:
             stream.wait_event(self._event)
         for place, engine in enumerate(engines):
-            with self._streams[place % _LANES]:
+            with self._streams[place % _STREAMS]:
                 engine.run(first_step, count)
         for stream in self._streams:
             self._event.record(stream)
