@@ -65,6 +65,8 @@ class Photograph:
 
     name: str
     pair: ImagePair
+    device: Device
+    threads: int
     gains: list[Gain] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -78,7 +80,9 @@ class Photograph:
         renders = {
             "no": values,
             "yes": np.stack([*channels], axis=2),
-            "patches": refined(np.clip(values, 0, 1), small),
+            "patches": refined(
+                np.clip(values, 0, 1), small, device=self.device, threads=self.threads
+            ),
         }
         for corrected, found in renders.items():
             render_db = psnr_db(np.clip(found, 0, 1), self.truth)
@@ -92,8 +96,8 @@ def main(arguments: argparse.Namespace) -> None:
     """Print the mean gains of every network."""
     networks = [PresetNetwork.read(text) for text in arguments.networks]
     mixtures = [[networks[int(n) - 1] for n in text.split("+")] for text in arguments.mixtures]
-    photographs = list(_photographs(arguments))
     device = select_device(arguments.device)
+    photographs = list(_photographs(arguments, device))
     print(f"{device.name}, {arguments.threads} threads; {len(photographs)} photographs\n")
     print_header(*_HEADER)
     for name in _FILTERS:
@@ -190,11 +194,11 @@ def _write(path: Path | None, photographs: list[Photograph]) -> None:
             writer.writerows(gain for photograph in photographs for gain in photograph.gains)
 
 
-def _photographs(arguments: argparse.Namespace) -> Iterator[Photograph]:
+def _photographs(arguments: argparse.Namespace, device: Device) -> Iterator[Photograph]:
     side, factor = arguments.side, arguments.factor
     for name, truth in images_in_folder(arguments.folder, side * factor, factor):
         small = resize_image(truth, (truth.width // factor, truth.height // factor))
-        yield Photograph(name, ImagePair(small, truth))
+        yield Photograph(name, ImagePair(small, truth), device, arguments.threads)
 
 
 def _parser() -> argparse.ArgumentParser:

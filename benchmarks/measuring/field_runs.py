@@ -164,7 +164,8 @@ def fit_and_render(
     record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
     if task.is_corrected:
-        residual = find_residual(model, task.values, device=device, threads=threads)
+        scale = task.residual_scale
+        residual = find_residual(model, task.values, scale, device=device, threads=threads)
         model = replace(model, residual=residual)
     values = render(model, pair.truth.width, pair.truth.height, device=device, threads=threads)
     render_db = psnr_db(values, pair.truth.values())

@@ -9,7 +9,7 @@ GROUP = 64
 REACH_PX = 12
 """How far a similar patch may lie, along each axis."""
 
-STRIDE_PX = 3
+STRIDE_PX = 2
 """Groups are found for patches so far from each other."""
 
 FIRST_TURNS = 4

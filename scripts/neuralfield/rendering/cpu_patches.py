@@ -71,6 +71,10 @@ class CpuPatches:
             rows = slice(top, top + own_sums.shape[1])
             sums[:, rows] += own_sums
             weights[:, rows] += own_weights
+        for axis in (1, 2):  # a patch counts for all of its pixels
+            along = np.moveaxis(weights, axis, 0)
+            for shift in (1, 2):
+                along[shift:] += along[:-shift]
         return sums / weights
 
     def close(self) -> None:

@@ -53,3 +53,16 @@ def test_small_images(side):
 def test_one_colour_stays_that_colour():
     small, enlarged = np.full((8, 12, 3), 0.3, np.float32), np.full((32, 48, 3), 0.3, np.float32)
     np.testing.assert_allclose(refined(enlarged, small), enlarged, atol=1e-5)
+
+
+def test_where_nothing_recurs_the_result_is_about_that_of_the_filter():
+    """In noise whose amplitudes fall with the square of the frequency, as in clouds."""
+    frequencies = np.hypot(np.fft.fftfreq(128)[:, None], np.fft.fftfreq(128))
+    spectrum = np.fft.fft2(np.random.default_rng(5).standard_normal((128, 128)))
+    spectrum /= np.maximum(frequencies, 1 / 128) ** 2
+    clouds = np.fft.ifft2(spectrum).real
+    clouds = 0.5 + 0.15 * (clouds - clouds.mean()) / clouds.std()
+    truth = clouds.clip(0, 1)[..., None].astype(np.float32)
+    small, enlarged = small_and_enlarged(truth)
+    found = refined(enlarged, small)
+    assert psnr_db(found.clip(0, 1), truth) > psnr_db(enlarged.clip(0, 1), truth) - 0.15

@@ -11,6 +11,9 @@ from neuralfield.engines.patch_groups import FIRST_TURNS, GROUP, LEAST_VARIANCE,
 
 _PIXELS = PATCH_PX * PATCH_PX
 
+_PLACES = np.array([int(f"{rank:0{GROUP.bit_length() - 1}b}"[::-1], 2) for rank in range(GROUP)])
+"""Where patches are in their group, by rank: similar ones meet first in `_haar`."""
+
 _REORDERED = {"contract", "reassoc", "nsz"}
 """Sums may be taken in another order, the same each time, in which they use vectors."""
 
@@ -86,7 +89,7 @@ def find_bases(image, start, stop, found, bases):
     bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
         Orthonormal rows.
     """
-    numbers = np.empty((_PIXELS, GROUP), np.float32)
+    numbers = np.empty((GROUP, _PIXELS), np.float32)
     means = np.empty(_PIXELS, np.float32)
     covariances = np.empty((_PIXELS, _PIXELS), np.float32)
     products = np.empty((_PIXELS, _PIXELS), np.float32)
@@ -127,85 +130,78 @@ def filter_groups(image, start, stop, found, bases, threshold, first_row, sums, 
     first_row : int
         The row of the image that the first row of `sums` is.
     sums, weights : float32, shape (rows, width)
-        Weighted sums of the filtered pixels, and of their weights, are added here.
+        Weighted sums of the filtered pixels are added to the one, and the weight of each patch, at
+        its corner, to the other.
     """
-    numbers = np.empty((_PIXELS, GROUP), np.float32)
-    other = np.empty((_PIXELS, GROUP), np.float32)
+    numbers = np.empty((GROUP, _PIXELS), np.float32)
+    other = np.empty((GROUP, _PIXELS), np.float32)
     means = np.empty(_PIXELS, np.float32)
-    back = np.empty((_PIXELS, _PIXELS), np.float32)
+    across = np.empty((_PIXELS, _PIXELS), np.float32)
     for number in range(start, stop):
         basis = bases[number - start]
         for row in range(_PIXELS):
             for column in range(_PIXELS):
-                back[column, row] = basis[row, column]
+                across[column, row] = basis[row, column]
         _gather(image, found[number], numbers, means)
-        _multiply(basis, numbers, other)
-        _haar(other, numbers)
+        _multiply(numbers, across, other)
+        _haar(other)
         kept = 2  # the mean of all pixels counts
-        for row in range(_PIXELS):
-            for rank in range(GROUP):
-                stays = abs(other[row, rank]) >= threshold
-                other[row, rank] = other[row, rank] if stays else np.float32(0)
+        for rank in range(GROUP):
+            for row in range(_PIXELS):
+                stays = abs(other[rank, row]) >= threshold
+                other[rank, row] = other[rank, row] if stays else np.float32(0)
                 kept += stays
-        _inverse_haar(other, numbers)
-        _multiply(back, other, numbers)
+        _inverse_haar(other)
+        _multiply(other, basis, numbers)
         weight = np.float32(1) / np.float32(kept)
         _scatter(numbers, means, found[number], weight, first_row, sums, weights)
-
-
-@kernel_part
-def _place(rank):
-    """Return the place of a patch in its group: then similar ones meet first in `_haar`."""
-    place, left, size = 0, rank, 1
-    while size < GROUP:
-        place = 2 * place + left % 2
-        left //= 2
-        size *= 2
-    return place
 
 
 @kernel_part(fastmath=_REORDERED)
 def _gather(image, corners, numbers, means):
     """Take the pixels of a group as their means and the differences from these."""
+    means[:] = 0
     for rank in range(GROUP):
-        top, left, place = corners[rank, 0], corners[rank, 1], _place(rank)
+        top, left, place = corners[rank, 0], corners[rank, 1], _PLACES[rank]
         for row in range(PATCH_PX):
             for column in range(PATCH_PX):
-                numbers[row * PATCH_PX + column, place] = image[top + row, left + column]
+                numbers[place, row * PATCH_PX + column] = image[top + row, left + column]
+    for rank in range(GROUP):
+        for pixel in range(_PIXELS):
+            means[pixel] += numbers[rank, pixel]
     for pixel in range(_PIXELS):
-        total = np.float32(0)
-        for rank in range(GROUP):
-            total += numbers[pixel, rank]
-        mean = total / np.float32(GROUP)
-        means[pixel] = mean
-        for rank in range(GROUP):
-            numbers[pixel, rank] -= mean
+        means[pixel] /= np.float32(GROUP)
+    for rank in range(GROUP):
+        for pixel in range(_PIXELS):
+            numbers[rank, pixel] -= means[pixel]
 
 
 @kernel_part
 def _scatter(numbers, means, corners, weight, first_row, sums, weights):
     for rank in range(GROUP):
-        top, left, place = corners[rank, 0] - first_row, corners[rank, 1], _place(rank)
+        top, left, place = corners[rank, 0] - first_row, corners[rank, 1], _PLACES[rank]
         for row in range(PATCH_PX):
             for column in range(PATCH_PX):
                 pixel = row * PATCH_PX + column
-                value = numbers[pixel, place] + means[pixel]
+                value = numbers[place, pixel] + means[pixel]
                 sums[top + row, left + column] += weight * value
-                weights[top + row, left + column] += weight
+        weights[top, left] += weight
 
 
 @kernel_part(fastmath=_REORDERED)
 def _multiply_in_pairs(numbers, covariances):
     """Sum up the products of each two pixels over a group."""
+    covariances[:] = 0
+    for start in range(0, GROUP, _PIXELS):  # so few that their sums stay in registers
+        for first in range(_PIXELS):
+            for second in range(_PIXELS):
+                product = np.float32(0)
+                for rank in range(_PIXELS):
+                    product += numbers[start + rank, first] * numbers[start + rank, second]
+                covariances[first, second] += product
     total = np.float32(ROUNDING)
-    for first in range(_PIXELS):
-        for second in range(first + 1):
-            product = np.float32(0)
-            for rank in range(GROUP):
-                product += numbers[first, rank] * numbers[second, rank]
-            covariances[first, second] = product
-            covariances[second, first] = product
-        total += covariances[first, first]
+    for pixel in range(_PIXELS):
+        total += covariances[pixel, pixel]
     for pixel in range(_PIXELS):
         covariances[pixel, pixel] += np.float32(LEAST_VARIANCE) * total
 
@@ -229,40 +225,39 @@ def _make_orthonormal(products, basis):
 
 
 @kernel_part(fastmath=_REORDERED)
-def _multiply(matrix, numbers, product):
-    for row in range(_PIXELS):
-        for column in range(numbers.shape[1]):
+def _multiply(numbers, matrix, product):
+    for row in range(numbers.shape[0]):
+        for column in range(_PIXELS):
             total = np.float32(0)
             for pixel in range(_PIXELS):
-                total += matrix[row, pixel] * numbers[pixel, column]
+                total += numbers[row, pixel] * matrix[pixel, column]
             product[row, column] = total
 
 
 @kernel_part
-def _haar(numbers, other):
-    scale = np.float32(np.sqrt(0.5))
-    for row in range(numbers.shape[0]):
-        half = GROUP // 2
-        while half > 0:
-            for rank in range(half):
-                first, second = numbers[row, rank], numbers[row, half + rank]
-                other[row, rank] = scale * (first + second)
-                other[row, half + rank] = scale * (first - second)
-            for rank in range(2 * half):
-                numbers[row, rank] = other[row, rank]
-            half //= 2
+def _haar(numbers):
+    """Transform a group by Haar wavelets across its patches, in place."""
+    half = GROUP // 2
+    while half > 0:
+        _haar_level(numbers, half)
+        half //= 2
 
 
 @kernel_part
-def _inverse_haar(numbers, other):
+def _inverse_haar(numbers):
+    half = 1
+    while half < GROUP:
+        _haar_level(numbers, half)
+        half *= 2
+
+
+@kernel_part
+def _haar_level(numbers, half):
+    """Replace pairs of patches by their sums and differences: twice, they are what they were."""
     scale = np.float32(np.sqrt(0.5))
-    for row in range(numbers.shape[0]):
-        half = 1
-        while half < GROUP:
-            for rank in range(half):
-                mean, difference = numbers[row, rank], numbers[row, half + rank]
-                other[row, rank] = scale * (mean + difference)
-                other[row, half + rank] = scale * (mean - difference)
-            for rank in range(2 * half):
-                numbers[row, rank] = other[row, rank]
-            half *= 2
+    flat, count = numbers.reshape(GROUP * _PIXELS), half * _PIXELS
+    low, high = flat[:count], flat[count : 2 * count]
+    for place in range(count):
+        first, second = low[place], high[place]
+        low[place] = scale * (first + second)
+        high[place] = scale * (first - second)
