@@ -58,7 +58,7 @@ class CpuPatches:
             part = self._starts[band : band + 2]
             bases = np.empty((part[1] - part[0], PATCH_PX**2, PATCH_PX**2), np.float32)
             for image, sums, weights in zip(channels, *totals[band], strict=True):
-                find_bases(image, *part, self._found, bases)
+                find_bases(image, *part, self._found, limit, bases)
                 given = image, *part, self._found, bases, limit, tops[band]
                 filter_groups(*given, sums, weights)
 

@@ -57,7 +57,7 @@ class GpuPatches:
         module = compile_module(Path(__file__).with_name("gpu_patches.cu"), constants)
         self._kernels = {name: module.get_function(name) for name in _KERNELS}
         self._found = xp.empty((self._rows * self._columns, GROUP), np.uint16)
-        self._bases = xp.empty((self._rows * self._columns, PATCH_PX**2, PATCH_PX**2), np.float32)
+        self._bases = xp.zeros((self._rows * self._columns, PATCH_PX**2, PATCH_PX**2), np.float32)
         self._sums = xp.zeros((height * width, 2), np.int64)
         self._missing = xp.empty(small.shape, np.float32)
         self._down = self._weights(height, small_height)
@@ -84,9 +84,9 @@ class GpuPatches:
     def filtered(self, channels: Array, threshold: float) -> Array:
         filtered = self._xp.empty_like(channels)
         for image, total in zip(channels, filtered, strict=True):
-            arguments = image, self._found, self._bases
-            self._launch("find_bases", (self._rows,), arguments, _ITERATING)
-            arguments = *arguments, np.float32(threshold), self._sums
+            arguments = image, self._found, np.float32(threshold)
+            self._launch("find_bases", (self._rows,), (*arguments, self._bases), _ITERATING)
+            arguments = *arguments, self._bases, self._sums
             self._launch("filter_groups", (len(self._found),), arguments, GROUP)
             self._compute("take_means", total.size, self._sums, total)
         return filtered

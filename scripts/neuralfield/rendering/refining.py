@@ -1,5 +1,6 @@
 """Refining an enlarged image by what its similar patches agree on."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -8,8 +9,11 @@ from neuralfield.engines.patch_groups import PATCH_PX
 from neuralfield.images.resizing import BACK_PROJECTIONS, resize_channel
 from neuralfield.system.device import HOST, Array, Device, to_host
 
-_NOISE = np.geomspace(34 / 255, 4 / 255, 8)
-"""How far the image is supposed to be wrong in each round."""
+_COARSE, _COARSE_NOISE = 4, np.geomspace(34 / 255, 4 / 255, 8)
+"""How far the image is supposed to be wrong in each round, where it is enlarged at most 4 times."""
+
+_FINE_NOISE = np.geomspace(20 / 255, 3 / 255, 16)
+"""The same where it is enlarged more, as drawings are."""
 
 _THRESHOLD = 2.7
 """Numbers of a transformed group below so many times the noise become 0."""
@@ -95,7 +99,7 @@ def refined(
     patches = _similar_patches(small, height, width, device, threads)
     try:
         before = planes
-        for number, noise in enumerate(_NOISE if min(height, width) >= _LEAST_PX else ()):
+        for number, noise in enumerate(_noise_of_rounds(values.shape, enlarged.shape)):
             further = planes + np.float32(_MOMENTUM) * (planes - before)
             mixed = patches.mixed(patches.consistent(further, _CORRECTIONS), components)
             if number == 0:
@@ -110,6 +114,13 @@ def refined(
         patches.close()
     found += _share_of_filter(found, filtered, small) * (filtered - found)
     return np.ascontiguousarray(np.moveaxis(found, 0, 2))
+
+
+def _noise_of_rounds(small: Sequence[int], large: Sequence[int]) -> Sequence[float]:
+    """Return how far the image is supposed to be wrong in each round, by the shapes of images."""
+    if min(large[:2]) < _LEAST_PX:
+        return ()
+    return (_COARSE_NOISE if large[0] <= _COARSE * small[0] else _FINE_NOISE).tolist()
 
 
 def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray) -> np.float32:

@@ -72,12 +72,12 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
 
 
 @entry_point
-def find_bases(image, start, stop, found, bases):
+def find_bases(image, start, stop, found, threshold, bases):
     """Find nearly the principal components of each group, from those of the group before.
 
     Orthogonal iteration: products of the covariances with a basis are made orthonormal (Golub & Van
     Loan, *Matrix Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar
-    components, so that one turn does.
+    components, so that one turn does. Groups that are flat need no basis, see `_is_flat`.
 
     Parameters
     ----------
@@ -86,8 +86,10 @@ def find_bases(image, start, stop, found, bases):
         The groups to take, from left to right.
     found : int32, shape (patches, GROUP, 2)
         See `find_similar`.
+    threshold : float32
+        See `filter_groups`.
     bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
-        Orthonormal rows.
+        Orthonormal rows; those of flat groups are not written.
     """
     numbers = np.empty((GROUP, _PIXELS), np.float32)
     means = np.empty(_PIXELS, np.float32)
@@ -96,10 +98,14 @@ def find_bases(image, start, stop, found, bases):
     basis = np.zeros((_PIXELS, _PIXELS), np.float32)
     for pixel in range(_PIXELS):
         basis[pixel, pixel] = 1
+    last = -1  # group that has a basis
     for number in range(start, stop):
         _gather(image, found[number], numbers, means)
+        if _is_flat(numbers, threshold):
+            continue
         _multiply_in_pairs(numbers, covariances)
-        goes_on = number > start and found[number, 0, 1] > found[number - 1, 0, 1]
+        goes_on = number == last + 1 and found[number, 0, 1] > found[last, 0, 1]
+        last = number
         for _ in range(1 if goes_on else FIRST_TURNS):
             _multiply(basis, covariances, products)
             _make_orthonormal(products, basis)
@@ -138,14 +144,18 @@ def filter_groups(image, start, stop, found, bases, threshold, first_row, sums, 
     means = np.empty(_PIXELS, np.float32)
     across = np.empty((_PIXELS, _PIXELS), np.float32)
     for number in range(start, stop):
+        _gather(image, found[number], numbers, means)
+        if _is_flat(numbers, threshold):
+            numbers[:] = 0
+            _scatter(numbers, means, found[number], np.float32(0.5), first_row, sums, weights)
+            continue
         basis = bases[number - start]
         for row in range(_PIXELS):
             for column in range(_PIXELS):
                 across[column, row] = basis[row, column]
-        _gather(image, found[number], numbers, means)
+        kept = 2  # the mean of all pixels counts
         _multiply(numbers, across, other)
         _haar(other)
-        kept = 2  # the mean of all pixels counts
         for rank in range(GROUP):
             for row in range(_PIXELS):
                 stays = abs(other[rank, row]) >= threshold
@@ -174,6 +184,16 @@ def _gather(image, corners, numbers, means):
     for rank in range(GROUP):
         for pixel in range(_PIXELS):
             numbers[rank, pixel] -= means[pixel]
+
+
+@kernel_part(fastmath=_REORDERED)
+def _is_flat(numbers, threshold):
+    """Return whether no number can reach the threshold, in whichever basis."""
+    total = np.float32(0)
+    for rank in range(GROUP):
+        for pixel in range(_PIXELS):
+            total += numbers[rank, pixel] * numbers[rank, pixel]
+    return total < threshold * threshold
 
 
 @kernel_part
