@@ -13,7 +13,6 @@ from neuralfield.engines.patch_groups import (
     PATCH_PX,
     REACH_PX,
     ROUNDING,
-    STRIDE_PX,
 )
 from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights
 from neuralfield.rendering.gpu_resampling import resample_axis
@@ -31,12 +30,14 @@ _COMPARING, _ITERATING = 128, PATCH_PX**4
 class GpuPatches:
     """See `neuralfield.rendering.refining.SimilarPatches`."""
 
-    def __init__(self, small: np.ndarray, height: int, width: int, device: Device) -> None:
+    def __init__(
+        self, small: np.ndarray, height: int, width: int, stride_px: int, device: Device
+    ) -> None:
         xp, (channels, small_height, small_width) = device.xp, small.shape
         self._xp, self._small = xp, device.asarray(np.ascontiguousarray(small))
         # all corners that are a stride apart, and the last one, along each axis
         self._rows, self._columns = (
-            -(-max(side - PATCH_PX, 0) // STRIDE_PX) + 1 for side in (height, width)
+            -(-max(side - PATCH_PX, 0) // stride_px) + 1 for side in (height, width)
         )
         constants = {
             "CHANNELS": channels,
@@ -46,7 +47,7 @@ class GpuPatches:
             "PATCH": PATCH_PX,
             "GROUP": GROUP,
             "REACH": REACH_PX,
-            "STRIDE": STRIDE_PX,
+            "STRIDE": stride_px,
             "GROUP_COLUMNS": self._columns,
             "FIRST_TURNS": FIRST_TURNS,
             "LEAST_VARIANCE": f"{LEAST_VARIANCE}f",
