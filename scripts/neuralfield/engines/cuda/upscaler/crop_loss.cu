@@ -4,22 +4,10 @@
 // Constants: those of loss.cuh, COUNT (values of all crops), THREADS.
 #include "../loss.cuh"
 
-// Adds up a number of each thread in a fixed order; the first thread gets the sum.
-__device__ __forceinline__ double block_sum(double number) {
-    __shared__ double numbers[THREADS];
-    __syncthreads();
-    numbers[threadIdx.x] = number;
-#pragma unroll
-    for (int apart = THREADS / 2; apart > 0; apart /= 2) {
-        __syncthreads();
-        if (threadIdx.x < apart) numbers[threadIdx.x] += numbers[threadIdx.x + apart];
-    }
-    return numbers[0];
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
     crop_loss(const float* __restrict__ values, const float* __restrict__ targets,
               float* __restrict__ gradients, double* __restrict__ loss_partials) {
+    __shared__ double losses[THREADS], squared_errors[THREADS];
     double loss = 0.0, squared_error = 0.0;
     for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < COUNT;
          i += (long long)gridDim.x * THREADS) {
@@ -28,10 +16,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         squared_error += error * error;
         gradients[i] = loss_derivative(value, target) * float(1.0 / COUNT);
     }
-    loss = block_sum(loss);
-    squared_error = block_sum(squared_error);
+    losses[threadIdx.x] = loss;
+    squared_errors[threadIdx.x] = squared_error;
+#pragma unroll
+    for (int apart = THREADS / 2; apart > 0; apart /= 2) {  // in a fixed order
+        __syncthreads();
+        if (threadIdx.x < apart) {
+            losses[threadIdx.x] += losses[threadIdx.x + apart];
+            squared_errors[threadIdx.x] += squared_errors[threadIdx.x + apart];
+        }
+    }
     if (threadIdx.x == 0) {
-        loss_partials[2 * blockIdx.x] = loss / COUNT;
-        loss_partials[2 * blockIdx.x + 1] = squared_error / COUNT;
+        loss_partials[2 * blockIdx.x] = losses[0] / COUNT;
+        loss_partials[2 * blockIdx.x + 1] = squared_errors[0] / COUNT;
     }
 }
