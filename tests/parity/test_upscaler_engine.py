@@ -9,12 +9,13 @@ from allocations import allocations
 from test_fit import require_same_bytes_after_a_kill, sha256
 from test_upscaler import make_task, rings
 
+from neuralfield.engines.cuda.upscaler.upscaler_engine import UpscalerCudaEngine
 from neuralfield.images import ImageData, resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.upscaler.upscaler_objective import Crops
+from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
 from neuralfield.training.trainer import Trainer
 
 pytestmark = [
@@ -42,6 +43,14 @@ CASES = {
     "alpha, one crop": ((40, 33, 4), {"hidden_layers": 2, "channels": 5, "batch_pixels": 100}),
     "huber": ((30, 22, 3), {"loss": "huber", "factor": 3, "hidden_layers": 2, "channels": 9}),
     "many crops": ((64, 64, 1), {"crop": 8, "batch_pixels": 0, "hidden_layers": 3, "channels": 16}),
+    "all of a photograph": (
+        (192, 128, 3),
+        {"hidden_layers": 4, "channels": 32, "crop": 32, "batch_pixels": 0},
+    ),
+    "hundreds of crops": (
+        (100, 100, 1),
+        {"crop": 4, "batch_pixels": 0, "hidden_layers": 1, "channels": 6},
+    ),
     "smaller than a crop": ((25, 9, 1), {"crop": 64, "hidden_layers": 2, "channels": 7}),
     "wide": ((30, 30, 3), {"hidden_layers": 2, "channels": 70, "crop": 20}),
 }
@@ -91,10 +100,12 @@ def test_gradients_are_those_of_the_tape(gpu, case, first_step):
 @pytest.mark.parametrize("case", CASES)
 def test_crops_are_those_of_the_tape_bit_by_bit(gpu, case):
     trainer = trainer_of(case, gpu, "cuda", random_seed=2**40 + 5)
-    objective, sampling = trainer.objective, trainer.engine.stages.sampling
+    objective, engine = trainer.objective, trainer.engine
+    assert isinstance(objective, UpscalerObjective) and isinstance(engine, UpscalerCudaEngine)
+    sampling = engine.stages.sampling
     crops = Crops(objective.settings, objective.values, objective.random_seed, CPU, "float32")
     for step in (0, 1, 1000):
-        trainer.engine.run(step, 1)
+        engine.run(step, 1)
         enlarged, light = crops.of_step(np.arange(objective.batches.size), step)
         inputs, targets = (
             to_host(array).transpose(0, 2, 3, 1) for array in (sampling.inputs, sampling.targets)

@@ -103,5 +103,7 @@ def test_its_kernels_compile(monkeypatch, capability):
             objective.optimizer.state[name] = array.view(Addressed)
         upscaler_engine.make_stages(objective, device)
     assert len(texts) == 5  # sampling, two layers, the loss and the update
-    complaints = [complaints_of_compiler(*each, capability) for each in sorted(texts)]
+    complaints = [
+        complaints_of_compiler(code, options, capability) for code, options in sorted(texts)
+    ]
     assert [complaint for complaint in complaints if complaint] == []
