@@ -113,8 +113,8 @@ def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> d
 def with_choices_for(kind: Kind, training: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a training, where `auto` leaves the choice to the kind of the image.
 
-    In line art all that counts is at the edges; other images have detail everywhere. Where edges run
-    inside a pixel is seen in a fine residual; what photographs show is coarser.
+    In line art all that counts is at the edges; other images have detail everywhere. Where a line
+    runs inside a pixel takes a fine residual; what photographs show is coarser.
     """
     choices = {
         "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0,
