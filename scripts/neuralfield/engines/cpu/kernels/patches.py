@@ -127,9 +127,9 @@ def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, 
         if _is_flat(numbers, threshold):
             numbers[:] = 0
         else:
-            _multiply_in_pairs(numbers, covariances)
             goes_on = number == last + 1 and lefts[number] > lefts[last]
             last = number
+            _multiply_in_pairs(numbers, covariances)
             for _ in range(1 if goes_on else FIRST_TURNS):
                 _multiply(basis, covariances, products)
                 _make_orthonormal(products, basis)
@@ -171,10 +171,10 @@ def _gather(image, corners, numbers, means):
 @kernel_part(fastmath=_REORDERED)
 def _is_flat(numbers, threshold):
     """Return whether no number can reach the threshold, in whichever basis."""
+    flat = numbers.reshape(GROUP * _PIXELS)
     total = np.float32(0)
-    for rank in range(GROUP):
-        for pixel in range(_PIXELS):
-            total += numbers[rank, pixel] * numbers[rank, pixel]
+    for place in range(GROUP * _PIXELS):
+        total += flat[place] * flat[place]
     return total < threshold * threshold
 
 
