@@ -61,7 +61,9 @@ def read_list(path: Path) -> dict[str, Files]:
                 raise ValueError(f"it has a file {name!r}")
     except (AttributeError, TypeError, ValueError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        raise InputError(str(path), found, "a list of the files of tiles", remedy_for(path)) from error
+        raise InputError(
+            str(path), found, "a list of the files of tiles", remedy_for(path)
+        ) from error
     return tiles
 
 
