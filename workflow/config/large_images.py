@@ -13,7 +13,7 @@ from neuralfield.tasks.image.tile_files import tiles_of_lists
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
-"""Snakemake takes long to plan the files of more tiles."""
+"""The files of more tiles take long to look at, each time that Snakemake starts."""
 
 MOST_JOBS = 16
 """Jobs that the tiles of an image are usually divided among, for each network: enough for the cores
