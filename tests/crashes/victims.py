@@ -40,7 +40,8 @@ NOT_COMPARED = {
     "batches.jsonl",
 }
 """Results with times, and the ledger, which gets longer when settings change: they only have to
-exist; so do the lists of tiles' files, which have digests of such. history.csv is compared without its seconds."""
+exist; so do the lists of tiles' files, which have digests of such. history.csv is compared without
+its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]
