@@ -3,15 +3,16 @@
     python benchmarks/photographs.py FOLDER
     python benchmarks/photographs.py FOLDER --seeds 4 --networks quality 'quality steps=500'
     python benchmarks/photographs.py FOLDER --networks quality 'quality steps=500' --mixtures 1+2
+    python benchmarks/photographs.py FOLDER --networks upscaler --device gpu --engine tape
 
 Each photograph of the folder, cut to whole training pixels, is the truth. A network is trained on
-it reduced by `factor`, once for each seed, and rendered at the full size. A network is a preset
-and the settings that are changed in it. Rows are means over the photographs: of single networks
-and of the mean of several with different seeds, as rendered, corrected by back-projection, and
-refined by similar patches (`residual_scale`). The
-best filter is, for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection
-which comes nearest to the truth. `--mixtures` averages the networks with these numbers, each the
-mean over its seeds. `--output` writes a row for each photograph.
+it reduced by `factor`, once for each seed, and rendered at the full size. A network is a preset,
+one of config.yaml or a type, and the settings that are changed in it. Rows are means over the
+photographs: of single networks and of the mean of several with different seeds, as rendered,
+corrected by back-projection, and refined by similar patches (`residual_scale`). The best filter is,
+for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection which comes nearest
+to the truth. `--mixtures` averages the networks with these numbers, each the mean over its seeds.
+Seconds are those of the training steps alone. `--output` writes a row for each photograph.
 
 It needs what the package needs, and neither Snakemake nor pandas.
 """
@@ -33,6 +34,7 @@ from measuring.images import images_in_folder
 from measuring.measure import print_header, print_row
 from measuring.preset_network import PresetNetwork
 
+from neuralfield.engines import ENGINES
 from neuralfield.images import resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
@@ -131,11 +133,12 @@ def _fits(
 ) -> tuple[list[np.ndarray], float]:
     """Train with each seed; return the renders, and the seconds of all steps together."""
     renders, seconds = [], 0.0
+    engine = arguments.engine, arguments.threads
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         # both are measured, without it and corrected
         field, training = network.settings(pair.small)
         training = {**training, "residual": False, "random_seed": seed}
-        found = fit_and_render(pair, field, training, device, "auto", arguments.threads)
+        found = fit_and_render(pair, field, training, device, *engine)
         if found.values is None:
             sys.exit(f"{network.text}: diverged with seed {seed}")
         renders.append(found.values)
@@ -183,7 +186,7 @@ def _print_means(
     numbers = (f"{np.mean(over_lanczos_db):+.3f}", f"{np.mean(over_best_db):+.3f}")
     least = f"{min(over_best_db):+.2f}"
     count = str(len(over_best_db))
-    print_row(network, of_seeds, corrected, count, *numbers, least, f"{seconds:.1f}")
+    print_row(network, of_seeds, corrected, count, *numbers, least, f"{seconds:.2f}")
 
 
 def _write(path: Path | None, photographs: list[Photograph]) -> None:
@@ -205,7 +208,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device", "threads")
     add = parser.add_argument
     add("folder", type=Path, help="a folder of photographs")
-    add("--networks", nargs="+", default=["quality"], help="presets, with changed settings")
+    add("--networks", nargs="+", default=["quality"], help="networks, with changed settings")
+    add("--engine", choices=ENGINES, default="auto", help="what takes the steps")
     add("--mixtures", nargs="+", default=[], metavar="1+2", help="networks to average")
     add("--seeds", type=int, default=1, help="networks of each kind for each photograph")
     add("--first-seed", type=int, default=0, help="the first random seed")

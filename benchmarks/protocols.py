@@ -29,6 +29,7 @@ from measuring.protocol_rows import DIV2K, PROTOCOLS, Protocol
 
 from neuralfield.images import ImageData
 from neuralfield.system.device import Device, select_device
+from neuralfield.tasks.image.image_task import ImageTask
 
 OURS, PAPER = "ours", "its formula in PyTorch"
 _PART = "protocols"
@@ -129,6 +130,7 @@ class Comparison:
 
         field, of_program = self._protocol.field, self._protocol.of_program
         task = image_task(training.image, field, training.settings)
+        assert isinstance(task, ImageTask)  # the papers are about fields
         return {"db": train_as_in_paper(task, field, self._device, of_program)}
 
     def lines(self, report: Report) -> list[list[str]]:

@@ -18,6 +18,7 @@ from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.image_task import ImageTask
 
 IMAGES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
 LOOKS = 10
@@ -149,7 +150,7 @@ def fit_and_render(
     engine: str = "tape",
     threads: int = 1,
 ) -> RenderedFit:
-    """Train a field on the small image of a pair, and measure the fit and the enlarged render; for
+    """Train a network on the small image of a pair; measure the fit and the enlarged render. For
     the other parameters see `fit`.
     """
     task = image_task(pair.small, field, training)
@@ -163,7 +164,7 @@ def fit_and_render(
         return RenderedFit(float("nan"), float("nan"), parameters, *times, None)
     record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
-    if task.is_corrected:
+    if isinstance(task, ImageTask) and task.is_corrected:
         scale = task.residual_scale
         residual = find_residual(model, task.values, scale, device=device, threads=threads)
         model = replace(model, residual=residual)

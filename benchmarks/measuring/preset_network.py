@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from measuring import ROOT
-from neuralfield.fields import network_settings
+from neuralfield.fields import FIELDS, NETWORKS, network_settings
 from neuralfield.images import ImageData
 from neuralfield.images.kind import kind_of
 from neuralfield.system.settings import settings_of
@@ -43,7 +43,8 @@ class PresetNetwork:
         """The settings of the network for an image, and those of its training."""
         kind = kind_of(image)
         training = with_choices_for(kind, self.training)
-        field = {"output": "auto", **self.field}
+        chosen = {"output": "auto"} if self.field["type"] in FIELDS else {}
+        field = {**chosen, **self.field}
         return with_output(field, kind, image.mode, training.get("loss", "mse")), training
 
 
@@ -51,8 +52,8 @@ def _network(name: str) -> dict[str, Any]:
     if name in PRESETS:
         return read_preset(name)
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    if name not in config["fields"]:
-        known = ", ".join([*PRESETS, *config["fields"]])
+    network = config["fields"].get(name, {"type": name})
+    if network["type"] not in NETWORKS:
+        known = ", ".join(dict.fromkeys([*PRESETS, *config["fields"], *NETWORKS]))
         sys.exit(f"{name}: no such network; expected one of {known}")
-    network = dict(config["fields"][name])
-    return network | {"training": config["training"] | network["training"]}
+    return network | {"training": config["training"] | network.get("training", {})}

@@ -21,7 +21,7 @@ from neuralfield.system.device import Device
 _MULTIPROCESSORS = 20
 
 
-class _Array(np.ndarray):
+class Addressed(np.ndarray):
     """An array with the address that a GPU's has."""
 
     @property
@@ -53,7 +53,7 @@ class _Gpu:
 
         def call(*arguments: Any, **options: Any) -> Any:
             result = function(*arguments, **options)
-            return result.view(_Array) if isinstance(result, np.ndarray) else result
+            return result.view(Addressed) if isinstance(result, np.ndarray) else result
 
         return call
 
@@ -84,7 +84,7 @@ def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tup
         assert not isinstance(chosen, str), chosen
         for buffers in (objective.network.buffers, objective.optimizer.state):
             for name, array in buffers.items():
-                buffers[name] = array.view(_Array)
+                buffers[name] = array.view(Addressed)
         buffers = field_engine._make_buffers(objective, batch, device)
         given = PassArguments(device, network, batch, buffers, chosen[1])
         field_engine._make_stages(objective, chosen[0], given)

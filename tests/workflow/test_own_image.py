@@ -75,7 +75,7 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share,
     found = kind_in(read_facts(outputs[1]))
     given = {"detail_share": "auto", "residual_scale": "auto", "steps": 3}
     chosen = with_choices_for(found, given)
-    scale = 4 if kind == "a photograph" else 1
+    scale = 6 if kind in ("line art", "grey lines") else 4
     assert chosen == {"detail_share": detail_share, "residual_scale": scale, "steps": 3}
     named = {"detail_share": 0.3, "residual_scale": 2}
     assert with_choices_for(found, named) == named

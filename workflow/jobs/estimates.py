@@ -174,6 +174,9 @@ def cpu_engine(field: Settings) -> str:
 
 def gpu_engine(field: Settings) -> str:
     """Return the engine that will train a network on a GPU, if the GPU is new enough."""
+    if field["type"] == "upscaler":
+        is_muon = field["training"]["optimizer"] == "muon"
+        return "cuda" if _may_use_kernels(field) and not is_muon else "tape"
     inputs, *others = layer_widths(field)
     if field["type"] == "hashgrid":  # it counts numbers in memory there
         inputs = field["levels"] * field["features"]
@@ -185,12 +188,12 @@ def gpu_engine(field: Settings) -> str:
 
 def _has_kernels(field: Settings) -> bool:
     """Return whether engines have kernels for a network and its training, and may be used."""
+    return field["type"] in KERNEL_FIELDS and _may_use_kernels(field)
+
+
+def _may_use_kernels(field: Settings) -> bool:
     training = field["training"]
-    return (
-        field["type"] in KERNEL_FIELDS
-        and training["precision"] != "float64"
-        and training["engine"] != "tape"
-    )
+    return training["precision"] != "float64" and training["engine"] != "tape"
 
 
 def training_minutes(

@@ -9,9 +9,6 @@ GROUP = 64
 REACH_PX = 12
 """How far a similar patch may lie, along each axis."""
 
-STRIDE_PX = 2
-"""Groups are found for patches so far from each other."""
-
 FIRST_TURNS = 4
 """Turns of the orthogonal iteration for the first group of a row; all others take one."""
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from neuralfield.engines.cpu.kernels.patches import filter_groups, find_bases, find_similar
-from neuralfield.engines.patch_groups import GROUP, PATCH_PX, REACH_PX, STRIDE_PX
+from neuralfield.engines.cpu.kernels.patches import filter_groups, find_similar
+from neuralfield.engines.patch_groups import GROUP, PATCH_PX, REACH_PX
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.resizing import back_projected
 
@@ -13,13 +13,15 @@ _BAND_PX = 16
 class CpuPatches:
     """See `neuralfield.rendering.refining.SimilarPatches`; works in bands, by all threads."""
 
-    def __init__(self, small: np.ndarray, height: int, width: int, threads: int) -> None:
+    def __init__(
+        self, small: np.ndarray, height: int, width: int, stride_px: int, threads: int
+    ) -> None:
         self._small, self._pool = small, ThreadPool(threads)
         last = max(height - PATCH_PX, 0), max(width - PATCH_PX, 0)
-        tops, lefts = (np.append(np.arange(0, end, STRIDE_PX), end) for end in last)
+        tops, lefts = (np.append(np.arange(0, end, stride_px), end) for end in last)
         self._corners = np.repeat(tops, len(lefts)), np.tile(lefts, len(tops))
         self._corners = tuple(places.astype(np.int32) for places in self._corners)
-        self._found = np.empty((len(self._corners[0]), GROUP, 2), np.int32)
+        self._found = np.empty((len(self._corners[0]), GROUP), np.uint16)
         edges = np.arange(0, height + _BAND_PX, _BAND_PX)
         self._starts = np.searchsorted(self._corners[0], edges)
 
@@ -43,7 +45,7 @@ class CpuPatches:
     def find(self, image: np.ndarray) -> None:
         def find_in_band(band: int, _thread: int) -> None:
             part = self._starts[band : band + 2]
-            find_similar(image, *self._corners, *part, REACH_PX, self._found)
+            find_similar(image, *self._corners, *part, self._found)
 
         self._pool.run(find_in_band, len(self._starts) - 1)
 
@@ -56,11 +58,9 @@ class CpuPatches:
             rows = min(_BAND_PX * (band + 1) + beyond_px, height) - tops[band]
             totals[band] = np.zeros((2, len(channels), rows, channels.shape[2]), np.float32)
             part = self._starts[band : band + 2]
-            bases = np.empty((part[1] - part[0], PATCH_PX**2, PATCH_PX**2), np.float32)
             for image, sums, weights in zip(channels, *totals[band], strict=True):
-                find_bases(image, *part, self._found, bases)
-                given = image, *part, self._found, bases, limit, tops[band]
-                filter_groups(*given, sums, weights)
+                given = image, *self._corners, *part, self._found, limit
+                filter_groups(*given, tops[band], sums, weights)
 
         limit = np.float32(threshold)
         self._pool.run(filter_band, len(totals))

@@ -103,15 +103,17 @@ extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
 }
 
 // Finds nearly the principal components of each group of a row, from those of the group before;
-// thread (i, j) of a block has an element of each matrix. Grid: (rows of groups,).
+// thread (i, j) of a block has an element of each matrix. A group of which no number can reach the
+// threshold gets none. Grid: (rows of groups,).
 extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
-    const float* __restrict__ image, const unsigned short* __restrict__ found,
+    const float* __restrict__ image, const unsigned short* __restrict__ found, float threshold,
     float* __restrict__ bases) {
     __shared__ float numbers[GROUP][PIXELS + 1];
     __shared__ float basis[PIXELS][PIXELS + 1];
     __shared__ float covariances[PIXELS][PIXELS + 1];
     const int thread = int(threadIdx.x), i = thread / PIXELS, j = thread % PIXELS;
     basis[i][j] = i == j;
+    bool goes_on = false;
     for (int column = 0; column < GROUP_COLUMNS; ++column) {
         const int number = int(blockIdx.x) * GROUP_COLUMNS + column;
         const Corner corner =
@@ -135,11 +137,15 @@ extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
         for (int k = 0; k < GROUP; ++k) product = fmaf(numbers[k][i], numbers[k][j], product);
         covariances[i][j] = product;
         __syncthreads();
-        const float variance = half_warp_sum(covariances[j][j]) + ROUNDING;
+        const float variance = half_warp_sum(covariances[j][j]);
+        if (variance < threshold * threshold) {
+            goes_on = false;
+            continue;
+        }
         __syncthreads();
-        if (i == j) covariances[i][i] += LEAST_VARIANCE * variance;
+        if (i == j) covariances[i][i] += LEAST_VARIANCE * (variance + ROUNDING);
         __syncthreads();
-        for (int turn = 0; turn < (column ? 1 : FIRST_TURNS); ++turn) {
+        for (int turn = 0; turn < (goes_on ? 1 : FIRST_TURNS); ++turn) {
             product = 0.0f;
 #pragma unroll
             for (int k = 0; k < PIXELS; ++k)
@@ -160,6 +166,7 @@ extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
             __syncthreads();
         }
         bases[size_t(number) * PIXELS * PIXELS + thread] = basis[i][j];
+        goes_on = true;
     }
 }
 
@@ -175,8 +182,8 @@ __device__ __forceinline__ float haar_level(float number, int distance) {
 // Filters a group by a hard threshold, and adds up what each pixel gets: sums and weights, pixel by
 // pixel. A thread has a patch. Grid: (groups,).
 extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
-    const float* __restrict__ image, const unsigned short* __restrict__ found,
-    const float* __restrict__ bases, float threshold, unsigned long long* __restrict__ sums) {
+    const float* __restrict__ image, const unsigned short* __restrict__ found, float threshold,
+    const float* __restrict__ bases, unsigned long long* __restrict__ sums) {
     __shared__ float4 basis[PIXELS][PIXELS / 4];
     __shared__ float halves[2][PIXELS];
     __shared__ int kept_of_warp[2];

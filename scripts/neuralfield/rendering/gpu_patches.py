@@ -13,7 +13,6 @@ from neuralfield.engines.patch_groups import (
     PATCH_PX,
     REACH_PX,
     ROUNDING,
-    STRIDE_PX,
 )
 from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights
 from neuralfield.rendering.gpu_resampling import resample_axis
@@ -31,12 +30,14 @@ _COMPARING, _ITERATING = 128, PATCH_PX**4
 class GpuPatches:
     """See `neuralfield.rendering.refining.SimilarPatches`."""
 
-    def __init__(self, small: np.ndarray, height: int, width: int, device: Device) -> None:
+    def __init__(
+        self, small: np.ndarray, height: int, width: int, stride_px: int, device: Device
+    ) -> None:
         xp, (channels, small_height, small_width) = device.xp, small.shape
         self._xp, self._small = xp, device.asarray(np.ascontiguousarray(small))
         # all corners that are a stride apart, and the last one, along each axis
         self._rows, self._columns = (
-            -(-max(side - PATCH_PX, 0) // STRIDE_PX) + 1 for side in (height, width)
+            -(-max(side - PATCH_PX, 0) // stride_px) + 1 for side in (height, width)
         )
         constants = {
             "CHANNELS": channels,
@@ -46,7 +47,7 @@ class GpuPatches:
             "PATCH": PATCH_PX,
             "GROUP": GROUP,
             "REACH": REACH_PX,
-            "STRIDE": STRIDE_PX,
+            "STRIDE": stride_px,
             "GROUP_COLUMNS": self._columns,
             "FIRST_TURNS": FIRST_TURNS,
             "LEAST_VARIANCE": f"{LEAST_VARIANCE}f",
@@ -57,7 +58,7 @@ class GpuPatches:
         module = compile_module(Path(__file__).with_name("gpu_patches.cu"), constants)
         self._kernels = {name: module.get_function(name) for name in _KERNELS}
         self._found = xp.empty((self._rows * self._columns, GROUP), np.uint16)
-        self._bases = xp.empty((self._rows * self._columns, PATCH_PX**2, PATCH_PX**2), np.float32)
+        self._bases = xp.zeros((self._rows * self._columns, PATCH_PX**2, PATCH_PX**2), np.float32)
         self._sums = xp.zeros((height * width, 2), np.int64)
         self._missing = xp.empty(small.shape, np.float32)
         self._down = self._weights(height, small_height)
@@ -84,9 +85,9 @@ class GpuPatches:
     def filtered(self, channels: Array, threshold: float) -> Array:
         filtered = self._xp.empty_like(channels)
         for image, total in zip(channels, filtered, strict=True):
-            arguments = image, self._found, self._bases
-            self._launch("find_bases", (self._rows,), arguments, _ITERATING)
-            arguments = *arguments, np.float32(threshold), self._sums
+            arguments = image, self._found, np.float32(threshold)
+            self._launch("find_bases", (self._rows,), (*arguments, self._bases), _ITERATING)
+            arguments = *arguments, self._bases, self._sums
             self._launch("filter_groups", (len(self._found),), arguments, GROUP)
             self._compute("take_means", total.size, self._sums, total)
         return filtered

@@ -1,6 +1,6 @@
 """Refining an enlarged image by what its similar patches agree on."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -8,8 +8,26 @@ from neuralfield.engines.patch_groups import PATCH_PX
 from neuralfield.images.resizing import BACK_PROJECTIONS, resize_channel
 from neuralfield.system.device import HOST, Array, Device, to_host
 
-_NOISE = np.geomspace(34 / 255, 4 / 255, 8)
-"""How far the image is supposed to be wrong in each round."""
+
+class _Strength(NamedTuple):
+    """How much an image is refined.
+
+    Attributes
+    ----------
+    noise : tuple of float
+        How far the image is supposed to be wrong in each round.
+    stride_px : int
+        Groups are found for patches so far from each other.
+    """
+
+    noise: tuple[float, ...]
+    stride_px: int
+
+
+_STRENGTH = _Strength(tuple(np.geomspace(34 / 255, 4 / 255, 8)), 2)
+_FINE_STRENGTH = _Strength(tuple(np.geomspace(20 / 255, 3 / 255, 16)), 3)
+_COARSE = 4
+"""What is enlarged more, as drawings are, is refined by `_FINE_STRENGTH`."""
 
 _THRESHOLD = 2.7
 """Numbers of a transformed group below so many times the noise become 0."""
@@ -92,15 +110,16 @@ def refined(
     # in the order of their variance: patches are compared by the first one
     colours = values.reshape(-1, channels) - values.mean(axis=(0, 1), dtype=np.float64)
     components = np.linalg.eigh(np.einsum("pc,pd->cd", colours, colours))[1].T[::-1]
-    patches = _similar_patches(small, height, width, device, threads)
+    noise, stride_px = _STRENGTH if height <= _COARSE * len(values) else _FINE_STRENGTH
+    patches = _similar_patches(small, height, width, stride_px, device, threads)
     try:
         before = planes
-        for number, noise in enumerate(_NOISE if min(height, width) >= _LEAST_PX else ()):
+        for number, wrong in enumerate(noise if min(height, width) >= _LEAST_PX else ()):
             further = planes + np.float32(_MOMENTUM) * (planes - before)
             mixed = patches.mixed(patches.consistent(further, _CORRECTIONS), components)
             if number == 0:
                 patches.find(mixed[0])
-            filtered = patches.filtered(mixed, _THRESHOLD * noise)
+            filtered = patches.filtered(mixed, _THRESHOLD * wrong)
             before, planes = planes, patches.mixed(filtered, components.T)
         found = to_host(patches.consistent(planes, BACK_PROJECTIONS))
         enlarged_by_filter = [resize_channel(plane, (width, height), "lanczos") for plane in small]
@@ -129,13 +148,13 @@ def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray)
 
 
 def _similar_patches(
-    small: np.ndarray, height: int, width: int, device: Device, threads: int
+    small: np.ndarray, height: int, width: int, stride_px: int, device: Device, threads: int
 ) -> SimilarPatches:
     # imported here: a process needs one of the two, and each takes a moment
     if device.kind == "gpu":
         from neuralfield.rendering.gpu_patches import GpuPatches
 
-        return GpuPatches(small, height, width, device)
+        return GpuPatches(small, height, width, stride_px, device)
     from neuralfield.rendering.cpu_patches import CpuPatches
 
-    return CpuPatches(small, height, width, threads)
+    return CpuPatches(small, height, width, stride_px, threads)

@@ -19,8 +19,8 @@ from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 _LINE_ART_DETAIL_SHARE = 0.75
 """The share that ``auto`` stands for; it was measured on drawings, see ``docs/edges.md``."""
 
-_PHOTOGRAPH_RESIDUAL_SCALE = 4
-"""The scale that ``auto`` stands for; it was measured on photographs, see ``docs/presets.md``."""
+_RESIDUAL_SCALE, _LINES_RESIDUAL_SCALE = 4, 6
+"""The scales that ``auto`` stands for; they were measured, see ``docs/presets.md``."""
 
 _MOST_STEEPNESS = 1.0
 """The largest steepness that ``output: auto`` takes for grey lines and pages of mixed kind; see
@@ -113,12 +113,14 @@ def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> d
 def with_choices_for(kind: Kind, training: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a training, where `auto` leaves the choice to the kind of the image.
 
-    In line art all that counts is at the edges; other images have detail everywhere. Patches of
-    photographs are alike in many places, and few of them are flat.
+    In line art all that counts is at the edges; other images have detail everywhere. Where a line
+    runs inside a pixel takes a fine residual; what photographs show is coarser.
     """
     choices = {
         "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0,
-        "residual_scale": _PHOTOGRAPH_RESIDUAL_SCALE if kind == Kind.PHOTOGRAPH else 1,
+        "residual_scale": (
+            _LINES_RESIDUAL_SCALE if kind in (Kind.LINE_ART, Kind.GREY_LINES) else _RESIDUAL_SCALE
+        ),
     }
     return {
         key: choices.get(key, value) if value == "auto" else value

@@ -158,8 +158,8 @@ class ImageTraining(TrainingSettings):
     residual_scale: int = setting(
         1,
         "with `residual`: how many times finer than the training image the correction is; above 1"
-        " it also keeps what similar patches of the render agree on; auto: 4 for photographs, 1 for"
-        " other images",
+        " it also keeps what similar patches of the render agree on; auto: 6 for line art and grey"
+        " lines, 4 for other images",
         minimum=1,
         maximum=8,
         auto=True,

@@ -91,12 +91,12 @@ def store(
     layout["coarseness"] = _coarseness(snapshots)
     for tensor, moves in zip(tensors, moving, strict=False):
         tensor["moves"] = moves
-    finished_planes = [*(planes for planes, _ in finished), corrections]
-    left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes in finished_planes)
     chosen = [name for name, moves in zip(names, moving, strict=False) if moves]
     spreads = [_spreads(model, chosen, total) for model in networks]
     fineness, differences = 0.0, [b""] * len(networks)
     if chosen:
+        finished_planes = [*(planes for planes, _ in finished), corrections]
+        left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes in finished_planes)
         fineness, differences = _finest(learning, chosen, spreads, snapshots, left_bytes)
     content = b""
     for (planes, steps), own, spread in zip(finished, differences, spreads, strict=True):

@@ -10,11 +10,12 @@ from small_classifiers import bars, make_task
 from test_engines import GpuWithNumpy
 
 from neuralfield.engines import make_engine
-from neuralfield.engines.cuda.classifier import classifier_engine, convolution_plan
+from neuralfield.engines.cuda.classifier import classifier_engine
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
-from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
 from neuralfield.engines.cuda.classifier.plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, image_sampling_constants
+from neuralfield.engines.cuda.convolution import convolution_plan
+from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape
 from neuralfield.nn import ops
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError

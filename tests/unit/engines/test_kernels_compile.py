@@ -77,7 +77,7 @@ def test_all_kernels_compile(monkeypatch, capability, case):
 @pytest.mark.parametrize("capability", OFTEN)
 def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
     with noted_kernels(monkeypatch, capability) as (device, texts):
-        GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, device)
+        GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, 2, device)
         gpu_resampling._kernel.__wrapped__(0)
     assert len(texts) == 2
     assert compile_all(texts, capability) == []

@@ -169,13 +169,14 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bytes(tmp_path):
     assert sha256(train(task, tmp_path / "cut", threads=2)) == expected
 
 
-def test_a_large_image_has_a_coarser_residual():
-    scales = []
-    for side in (10, 1000, 3000):
-        task = make_task(residual=True, residual_scale=4)
-        values = np.zeros((side, side, 3), np.float32)
-        scales.append(replace(task, values=values).residual_scale)
-    assert scales == [4, 2, 1]
+@pytest.mark.parametrize(
+    ("given", "expected"), [(4, [4, 4, 2, 1]), (6, [6, 4, 1, 1]), (2, [2, 2, 2, 1])]
+)
+def test_a_large_image_has_a_coarser_residual(given, expected):
+    """One of a drawing that would be too coarse for edges is not refined at all."""
+    task = make_task(residual=True, residual_scale=given)
+    images = [np.zeros((side, side, 3), np.float32) for side in (10, 500, 1000, 3000)]
+    assert [replace(task, values=image).residual_scale for image in images] == expected
 
 
 def test_values_at_centres_have_no_residual(tmp_path):

@@ -40,7 +40,8 @@ def rings(width, height, channels=1, period_px=7):
 
 def make_task(values=None, **settings):
     training = TRAINING | {key: settings.pop(key) for key in TRAINING.keys() & settings.keys()}
-    training |= {key: settings.pop(key) for key in ("loss", "precision") if key in settings}
+    others = "loss", "precision", "optimizer", "random_seed", "schedule"
+    training |= {key: settings.pop(key) for key in others if key in settings}
     values = rings(30, 22) if values is None else values
     mode = {1: "grey", 3: "rgb", 4: "rgba"}[values.shape[2]]
     return image_task(values, mode, network_settings(SMALL | settings), ImageTraining(**training))

@@ -29,6 +29,9 @@ from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_REFINED_PIXELS = 4 << 20
 
+_EDGES_SCALE = 4
+"""A coarser residual makes the edges of drawings worse."""
+
 _FEWEST_POINTS = 1024
 """A step of fewer points is mostly overhead."""
 
@@ -164,10 +167,12 @@ class ImageTask(FittedImage[FieldSettings]):
     def residual_scale(self) -> int:
         """How many times finer than the training image the residual is.
 
-        It is less than the setting where so many pixels would take too long or too much memory.
+        It is less than the setting where so many pixels would take too long or too much memory. If
+        the setting is as fine as edges of drawings need it, but what is left is not, it is 1.
         """
-        pixels = self.shape.width * self.shape.height
-        return min(self.training.residual_scale, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
+        pixels, wanted = self.shape.width * self.shape.height, self.training.residual_scale
+        scale = min(wanted, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
+        return 1 if scale < _EDGES_SCALE < wanted else scale
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:

@@ -57,21 +57,22 @@ class Crops:
     """Squares of an image, and of the same reduced and enlarged again.
 
     The image is reduced with the exact box filter and enlarged to its size; the network, given
-    that, is to make the image.
+    that, is to make the image. `light` is the image, shape (height, width, channels), and
+    `enlarged` the other one with `reach` pixels around it; `side` is that of a square.
     """
 
     def __init__(
         self, settings: Upscaler, values: np.ndarray, random_seed: int, device: Device, dtype: str
     ) -> None:
         self._xp, self._random_seed = device.xp, random_seed
-        self._reach = settings.reach_px
-        self._side = min(settings.crop, *values.shape[:2])
-        self._places = [side - self._side + 1 for side in values.shape[:2]]
-        light, around = with_light(values), (self._reach, self._reach)
+        self.reach = settings.reach_px
+        self.side = crop_side(settings, values)
+        self._places = [side - self.side + 1 for side in values.shape[:2]]
+        light, around = with_light(values), (self.reach, self.reach)
         enlarged = reduced_and_enlarged(light, settings.factor)
         padded = np.pad(enlarged, (around, around, (0, 0)), mode="edge")
-        self._enlarged = device.asarray(padded, dtype=dtype)
-        self._light = device.asarray(light, dtype=dtype)
+        self.enlarged = device.asarray(padded, dtype=dtype)
+        self.light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
         """Cut the crops of a step, numbered by `samples`, at random places, flipped and turned: a
@@ -81,14 +82,19 @@ class Crops:
         (n, side, side, channels).
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
-        seen, inputs, targets = self._side + 2 * self._reach, [], []
+        seen, inputs, targets = self.side + 2 * self.reach, [], []
         crops = np.stack([uniform(word) for word in words[:3]], axis=1) * (*self._places, 8)
         for top, left, symmetry in crops.astype(np.int64).tolist():
-            square = self._enlarged[top : top + seen, left : left + seen]
+            square = self.enlarged[top : top + seen, left : left + seen]
             inputs.append(turned(square, symmetry))
-            square = self._light[top : top + self._side, left : left + self._side]
+            square = self.light[top : top + self.side, left : left + self.side]
             targets.append(turned(square, symmetry))
         return self._xp.stack(inputs), self._xp.stack(targets)
+
+
+def crop_side(settings: Upscaler, values: np.ndarray) -> int:
+    """Return the side of a square in pixels; the image may be smaller than the settings ask for."""
+    return min(settings.crop, *values.shape[:2])
 
 
 def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:

@@ -7,9 +7,19 @@ import numpy as np
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-from neuralfield.engines.patch_groups import FIRST_TURNS, GROUP, LEAST_VARIANCE, PATCH_PX, ROUNDING
+from neuralfield.engines.patch_groups import (
+    FIRST_TURNS,
+    GROUP,
+    LEAST_VARIANCE,
+    PATCH_PX,
+    REACH_PX,
+    ROUNDING,
+)
 
 _PIXELS = PATCH_PX * PATCH_PX
+
+_SIDE = 2 * REACH_PX + 1
+"""Side of the square of corners that similar patches may have."""
 
 _PLACES = np.array([int(f"{rank:0{GROUP.bit_length() - 1}b}"[::-1], 2) for rank in range(GROUP)])
 """Where patches are in their group, by rank: similar ones meet first in `_haar`."""
@@ -19,7 +29,7 @@ _REORDERED = {"contract", "reassoc", "nsz"}
 
 
 @entry_point
-def find_similar(image, tops, lefts, start, stop, reach_px, found):
+def find_similar(image, tops, lefts, start, stop, found):
     """Find the patches that are most like each of some patches, within a square around it.
 
     Parameters
@@ -29,21 +39,20 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
         Corners of all patches that groups are found for.
     start, stop : int
         Those of them to take.
-    reach_px : int
-        How far a similar patch may lie, along each axis.
-    found : int32, shape (patches, GROUP, 2)
-        Corners of the most similar ones, the patch itself first. Where there are fewer within
-        reach, they are repeated.
+    found : uint16, shape (patches, GROUP)
+        Corners of the most similar ones, the patch itself first: places in the square of the
+        corners within reach, row by row. Where there are fewer, they are repeated.
     """
     height, width = image.shape
-    distances = np.empty(2 * reach_px + 1, np.float32)
+    distances = np.empty(_SIDE, np.float32)
     nearest = np.empty(GROUP, np.float32)
     for number in range(start, stop):
         top, left = tops[number], lefts[number]
-        first, last = max(left - reach_px, 0), min(left + reach_px, width - PATCH_PX)
+        first, last = max(left - REACH_PX, 0), min(left + REACH_PX, width - PATCH_PX)
         count = last - first + 1
         kept = 0
-        for other in range(max(top - reach_px, 0), min(top + reach_px, height - PATCH_PX) + 1):
+        for other in range(max(top - REACH_PX, 0), min(top + REACH_PX, height - PATCH_PX) + 1):
+            start_of_row = (other - top + REACH_PX) * _SIDE + first - left + REACH_PX
             for place in range(count):
                 distances[place] = 0
             for row in range(PATCH_PX):
@@ -61,71 +70,35 @@ def find_similar(image, tops, lefts, start, stop, reach_px, found):
                 rank = kept - 1
                 while rank > 0 and nearest[rank - 1] > distances[place]:
                     nearest[rank] = nearest[rank - 1]
-                    found[number, rank, 0] = found[number, rank - 1, 0]
-                    found[number, rank, 1] = found[number, rank - 1, 1]
+                    found[number, rank] = found[number, rank - 1]
                     rank -= 1
                 nearest[rank] = distances[place]
-                found[number, rank, 0], found[number, rank, 1] = other, first + place
+                found[number, rank] = start_of_row + place
         for rank in range(kept, GROUP):
-            found[number, rank, 0] = found[number, rank % kept, 0]
-            found[number, rank, 1] = found[number, rank % kept, 1]
+            found[number, rank] = found[number, rank % kept]
 
 
 @entry_point
-def find_bases(image, start, stop, found, bases):
-    """Find nearly the principal components of each group, from those of the group before.
-
-    Orthogonal iteration: products of the covariances with a basis are made orthonormal (Golub & Van
-    Loan, *Matrix Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar
-    components, so that one turn does.
-
-    Parameters
-    ----------
-    image : float32, shape (height, width)
-    start, stop : int
-        The groups to take, from left to right.
-    found : int32, shape (patches, GROUP, 2)
-        See `find_similar`.
-    bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
-        Orthonormal rows.
-    """
-    numbers = np.empty((GROUP, _PIXELS), np.float32)
-    means = np.empty(_PIXELS, np.float32)
-    covariances = np.empty((_PIXELS, _PIXELS), np.float32)
-    products = np.empty((_PIXELS, _PIXELS), np.float32)
-    basis = np.zeros((_PIXELS, _PIXELS), np.float32)
-    for pixel in range(_PIXELS):
-        basis[pixel, pixel] = 1
-    for number in range(start, stop):
-        _gather(image, found[number], numbers, means)
-        _multiply_in_pairs(numbers, covariances)
-        goes_on = number > start and found[number, 0, 1] > found[number - 1, 0, 1]
-        for _ in range(1 if goes_on else FIRST_TURNS):
-            _multiply(basis, covariances, products)
-            _make_orthonormal(products, basis)
-        for row in range(_PIXELS):
-            for pixel in range(_PIXELS):
-                bases[number - start, row, pixel] = basis[row, pixel]
-
-
-@entry_point
-def filter_groups(image, start, stop, found, bases, threshold, first_row, sums, weights):
+def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, sums, weights):
     """Filter groups of similar patches by a hard threshold, and add up what each pixel gets.
 
-    Differences from the mean of a group are transformed by its own basis within patches and by
-    Haar wavelets across them; numbers below the threshold become 0 (Dabov, Foi, Katkovnik &
-    Egiazarian, "BM3D image denoising with shape-adaptive principal component analysis", 2009). A
-    group counts more if fewer numbers stay.
+    Differences from the mean of a group are transformed by its own principal components within
+    patches and by Haar wavelets across them; numbers below the threshold become 0 (Dabov, Foi,
+    Katkovnik & Egiazarian, "BM3D image denoising with shape-adaptive principal component analysis",
+    2009). A group counts more if fewer numbers stay.
+
+    The components are found nearly, from those of the group before, by orthogonal iteration:
+    products of the covariances with a basis are made orthonormal (Golub & Van Loan, *Matrix
+    Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar components, so that
+    one turn does. Groups that are flat need none, see `_is_flat`.
 
     Parameters
     ----------
     image : float32, shape (height, width)
-    start, stop : int
-        The groups to take.
-    found : int32, shape (patches, GROUP, 2)
+    tops, lefts, found
         See `find_similar`.
-    bases : float32, shape (stop - start, PATCH_PX ** 2, PATCH_PX ** 2)
-        See `find_bases`.
+    start, stop : int
+        The groups to take, from left to right.
     threshold : float32
     first_row : int
         The row of the image that the first row of `sums` is.
@@ -133,28 +106,47 @@ def filter_groups(image, start, stop, found, bases, threshold, first_row, sums, 
         Weighted sums of the filtered pixels are added to the one, and the weight of each patch, at
         its corner, to the other.
     """
+    corners = np.empty((GROUP, 2), np.int32)
     numbers = np.empty((GROUP, _PIXELS), np.float32)
     other = np.empty((GROUP, _PIXELS), np.float32)
     means = np.empty(_PIXELS, np.float32)
+    covariances = np.empty((_PIXELS, _PIXELS), np.float32)
+    products = np.empty((_PIXELS, _PIXELS), np.float32)
     across = np.empty((_PIXELS, _PIXELS), np.float32)
+    basis = np.zeros((_PIXELS, _PIXELS), np.float32)
+    for pixel in range(_PIXELS):
+        basis[pixel, pixel] = 1
+    last = -1  # group that was not flat
     for number in range(start, stop):
-        basis = bases[number - start]
-        for row in range(_PIXELS):
-            for column in range(_PIXELS):
-                across[column, row] = basis[row, column]
-        _gather(image, found[number], numbers, means)
-        _multiply(numbers, across, other)
-        _haar(other)
-        kept = 2  # the mean of all pixels counts
         for rank in range(GROUP):
+            place = np.int32(found[number, rank])
+            corners[rank, 0] = tops[number] + place // _SIDE - REACH_PX
+            corners[rank, 1] = lefts[number] + place % _SIDE - REACH_PX
+        _gather(image, corners, numbers, means)
+        kept = 2  # the mean of all pixels counts
+        if _is_flat(numbers, threshold):
+            numbers[:] = 0
+        else:
+            _multiply_in_pairs(numbers, covariances)
+            goes_on = number == last + 1 and lefts[number] > lefts[last]
+            last = number
+            for _ in range(1 if goes_on else FIRST_TURNS):
+                _multiply(basis, covariances, products)
+                _make_orthonormal(products, basis)
             for row in range(_PIXELS):
-                stays = abs(other[rank, row]) >= threshold
-                other[rank, row] = other[rank, row] if stays else np.float32(0)
-                kept += stays
-        _inverse_haar(other)
-        _multiply(other, basis, numbers)
+                for column in range(_PIXELS):
+                    across[column, row] = basis[row, column]
+            _multiply(numbers, across, other)
+            _haar(other)
+            for rank in range(GROUP):
+                for row in range(_PIXELS):
+                    stays = abs(other[rank, row]) >= threshold
+                    other[rank, row] = other[rank, row] if stays else np.float32(0)
+                    kept += stays
+            _inverse_haar(other)
+            _multiply(other, basis, numbers)
         weight = np.float32(1) / np.float32(kept)
-        _scatter(numbers, means, found[number], weight, first_row, sums, weights)
+        _scatter(numbers, means, corners, weight, first_row, sums, weights)
 
 
 @kernel_part(fastmath=_REORDERED)
@@ -174,6 +166,16 @@ def _gather(image, corners, numbers, means):
     for rank in range(GROUP):
         for pixel in range(_PIXELS):
             numbers[rank, pixel] -= means[pixel]
+
+
+@kernel_part(fastmath=_REORDERED)
+def _is_flat(numbers, threshold):
+    """Return whether no number can reach the threshold, in whichever basis."""
+    total = np.float32(0)
+    for rank in range(GROUP):
+        for pixel in range(_PIXELS):
+            total += numbers[rank, pixel] * numbers[rank, pixel]
+    return total < threshold * threshold
 
 
 @kernel_part

@@ -1,24 +1,17 @@
 """The pass of classifiers: forward, loss and backward of a batch of images, layer by layer."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass
-from neuralfield.engines.cuda.classifier import convolution_plan
-from neuralfield.engines.cuda.classifier.convolution_plan import (
-    SHARED_LIMIT_BYTES,
-    ConvolutionShape,
-    KernelPlan,
-    backward_plan,
-    forward_plan,
-    gradient_plan,
-)
 from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import ImageSampling
+from neuralfield.engines.cuda.convolution import convolution_plan
+from neuralfield.engines.cuda.convolution.convolution_layers import ConvolutionLayers
+from neuralfield.engines.cuda.convolution.convolution_plan import SHARED_LIMIT_BYTES
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
-from neuralfield.engines.cuda.source import compile_kernel, compile_module
+from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.system.device import Array, Device
 
 _HEAD_THREADS = 512
@@ -29,18 +22,6 @@ _HEAD_OWN_BYTES = 64
 _GRADIENT_TILE = (32, 64)
 _LEAST_SHARE = 32
 _DROPOUT_WORDS = 1 << 32
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """A convolution's arrays."""
-
-    shape: ConvolutionShape
-    # shape (batch, values out); after pooling and relu; see `convolution.cu`
-    values: Array
-    winners: Array
-    gradients: Array
-    parts: Array  # float32, shape (parts, parameters); the parts of the gradient
 
 
 class ClassifierPass(Pass):
@@ -64,21 +45,17 @@ class ClassifierPass(Pass):
         super().__init__(device)
         self._plan, self._sampling = plan, sampling
         self._multiprocessors, self._shared_limit_bytes = gpu_limits(device)
-        self._stages: list[_Stage] = []
-        self._forward: list[Launch] = []
-        self._backward: list[Launch] = []
-        offset, values = 0, sampling.inputs
-        for shape in plan.convolutions:
-            offset, values = self._add_convolution(shape, parameters, offset, values)
-        self._add_head(parameters[offset:], values, random_seed, step)
-        self._launches += [*self._forward, *self._backward]
+        layers = ConvolutionLayers(
+            device, plan.convolutions, plan.batch, parameters, sampling.inputs
+        )
+        self._convolutions = layers
+        self._parts.append(layers)
+        offset = sum(shape.parameters for shape in plan.convolutions)
+        head = self._head(parameters[offset:], random_seed, step)
+        self._launches += [*layers.forward, *head, *layers.backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        found = []
-        for stage in self._stages:
-            columns, stride = stage.shape.channels_out, stage.shape.parameters
-            weights = PartialGradient(stage.parts, len(stage.parts), stride, columns, 0, 1.0)
-            found += [weights, _bias_after(weights, stride - columns)]
+        found = self._convolutions.partial_gradients()
         offsets = self._plan.part_offsets
         for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
             parts, start = self._dense_parts, offsets[layer]
@@ -86,49 +63,12 @@ class ClassifierPass(Pass):
             found += [weights, _bias_after(weights, start + into * out)]
         return found
 
-    def _add_convolution(
-        self, shape: ConvolutionShape, parameters: Array, offset: int, images: Array
-    ) -> tuple[int, Array]:
-        """Add one convolution; return where the next one's parameters begin, and values."""
-        batch = self._plan.batch
-        forward, backward, gradient = (
-            _existing(plan(shape, batch, self._multiprocessors))
-            for plan in (forward_plan, backward_plan, gradient_plan)
-        )
-        constants = shape.constants(batch)
-        for plan in (forward, backward, gradient):
-            constants |= plan.constants
-        module = compile_module(Path(__file__).with_name("convolution.cu"), constants)
-        stage = _Stage(
-            shape,
-            values=self._zeros((batch, shape.values_out)),
-            winners=self._zeros((batch, shape.values_out), "uint16"),
-            gradients=self._zeros((batch, shape.values_out)),
-            parts=self._zeros((gradient.grid[0], shape.parameters)),
-        )
-        weights, bias_at = parameters[offset:], offset + shape.parameters - shape.channels_out
-        bias = parameters[bias_at:]
-        arguments = (images, weights, bias, stage.values, stage.winners)
-        self._forward.append(self._launch_of(module, "convolve", forward, arguments))
-        arguments = (images, stage.gradients, stage.winners, stage.parts)
-        own = [self._launch_of(module, "gradient", gradient, arguments)]
-        if self._stages:
-            arguments = (stage.gradients, stage.winners, weights, self._stages[-1].gradients)
-            own.append(self._launch_of(module, "gradients_back", backward, arguments))
-        self._backward = own + self._backward
-        self._stages.append(stage)
-        return offset + shape.parameters, stage.values
-
-    def _launch_of(
-        self, module: Any, name: str, plan: KernelPlan, arguments: tuple[Any, ...]
-    ) -> Launch:
-        kernel = module.get_function(name)
-        kernel.max_dynamic_shared_size_bytes = plan.shared_bytes
-        return Launch(kernel, plan.grid, arguments, plan.threads, plan.shared_bytes)
-
-    def _add_head(self, parameters: Array, flat: Array, random_seed: int, step: Array) -> None:
-        """Add the linear layers; they come between forward and backward."""
+    def _head(self, parameters: Array, random_seed: int, step: Array) -> list[Launch]:
+        """Make the launches of the linear layers; they come between forward and backward."""
         plan, batch, sizes = self._plan, self._plan.batch, self._plan.sizes
+        flat, flat_gradients = self._convolutions.values, self._convolutions.gradients
+        if flat_gradients is None:
+            flat_gradients = self._zeros(flat.shape)
         images = next(
             p for p in _HEAD_IMAGES if p == 1 or _head_bytes(plan, p) <= self._shared_limit_bytes
         )
@@ -136,7 +76,6 @@ class ClassifierPass(Pass):
         self.loss_partials = self._zeros((blocks, 2), "float64")
         hidden = self._zeros(max(1, batch * sum(sizes[1:-1])))
         gradients = self._zeros(batch * sum(sizes[1:]))
-        flat_gradients = self._stages[-1].gradients if self._stages else self._zeros(flat.shape)
         tiles = sum(
             -(-(into + 1) // _GRADIENT_TILE[0]) * -(-out // _GRADIENT_TILE[1])
             for into, out in pairwise(sizes)
@@ -158,11 +97,11 @@ class ClassifierPass(Pass):
             *(step, self._sampling.samples, self._sampling.labels, flat, parameters),
             *(hidden, gradients, flat_gradients, self.loss_partials),
         )
-        self._forward.append(Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes))
+        launches = [Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes)]
         path = Path(__file__).with_name("dense_gradient.cu")
         gradient = compile_kernel(path, "dense_gradient", constants | {"SHARE": share})
         arguments = (flat, hidden, gradients, self._dense_parts)
-        self._forward.append(Launch(gradient, (tiles, shares), arguments))
+        return [*launches, Launch(gradient, (tiles, shares), arguments)]
 
 
 def head_constants(plan: ClassifierPlan, images: int, random_seed: int) -> dict[str, Any]:
@@ -205,8 +144,3 @@ def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
     return PartialGradient(
         weights.array, weights.parts, weights.part_stride, weights.row_stride, offset, weights.scale
     )
-
-
-def _existing(plan: KernelPlan | None) -> KernelPlan:
-    assert plan is not None  # else there is an `unsupported_reason`
-    return plan

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from neuralfield.engines.cuda.classifier.convolution_plan import ConvolutionShape
+from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape
 from neuralfield.nn import ops
 from neuralfield.nn.dropout import Dropout
 from neuralfield.nn.layers import Conv2d, Linear

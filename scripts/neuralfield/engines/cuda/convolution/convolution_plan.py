@@ -4,9 +4,10 @@ Everything here follows from the shapes, the batch and the GPU's multiprocessors
 order of all sums.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 SHARED_LIMIT_BYTES = 64 << 10
 """Shared memory of a block on every GPU from compute capability 7.5 up."""
@@ -43,6 +44,7 @@ class ConvolutionShape:
     padding: int  # zeros around the image
     pool: int  # side of the pooling's windows
     is_last: bool  # whether linear layers come next, which want values place by place
+    has_relu: bool = True
 
     @property
     def sides_out(self) -> tuple[int, int]:
@@ -74,6 +76,7 @@ class ConvolutionShape:
             "PADDING": self.padding,
             "POOL": self.pool,
             "FLAT": int(self.is_last),
+            "RELU": int(self.has_relu),
             "BATCH": batch,
         }
 
@@ -88,8 +91,19 @@ class KernelPlan:
     shared_bytes: int
 
 
-def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Plan the kernel `convolve`, or return None where there is no room."""
+def forward_plan(
+    shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
+) -> KernelPlan | None:
+    """Plan the kernel `convolve`, or return None where there is no room.
+
+    It is cut until there are `least_blocks` blocks, or as many as it can have.
+    """
+    return _first_of(_forward_plans(shape, batch, multiprocessors), least_blocks)
+
+
+def _forward_plans(
+    shape: ConvolutionShape, batch: int, multiprocessors: int
+) -> Iterator[KernelPlan]:
     high, wide = shape.sides_out
     tile = 1 if shape.pool > 1 else 4
     tile_wide = tile * shape.pool
@@ -125,12 +139,19 @@ def forward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> K
         floats = max(images * image + weights, sums)
         if 4 * floats <= SHARED_LIMIT_BYTES:
             grid = (-(-batch // images), -(-high // band), -(-groups_all // groups))
-            return _plan("FORWARD", constants, grid, floats)
-    return None
+            yield _plan("FORWARD", constants, grid, floats)
 
 
-def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Plan the kernel `gradients_back`, or return None where there is no room."""
+def backward_plan(
+    shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
+) -> KernelPlan | None:
+    """Plan the kernel `gradients_back` as `forward_plan` does its own."""
+    return _first_of(_backward_plans(shape, batch, multiprocessors), least_blocks)
+
+
+def _backward_plans(
+    shape: ConvolutionShape, batch: int, multiprocessors: int
+) -> Iterator[KernelPlan]:
     high, wide = shape.sides_out
     tile = shape.width if shape.width <= 16 else 8
     tiles = -(-shape.width // tile)
@@ -167,13 +188,21 @@ def backward_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         floats = max(images * image + weights, split * units * (tile * group | 1))
         if 4 * floats <= SHARED_LIMIT_BYTES:
             grid = (-(-batch // images), -(-shape.height // band), -(-groups_all // groups))
-            return _plan("BACKWARD", constants, grid, floats)
-    return None
+            yield _plan("BACKWARD", constants, grid, floats)
 
 
-def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> KernelPlan | None:
-    """Plan the kernel `gradient`, or return None where there is no room. Its grid's first side is
-    the number of parts."""
+def gradient_plan(
+    shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
+) -> KernelPlan | None:
+    """Plan the kernel `gradient` as `forward_plan` does its own; the first side of its grid is the
+    number of parts.
+    """
+    return _first_of(_gradient_plans(shape, batch, multiprocessors), least_blocks)
+
+
+def _gradient_plans(
+    shape: ConvolutionShape, batch: int, multiprocessors: int
+) -> Iterator[KernelPlan]:
     high, wide = shape.sides_out
     tile = 8 if wide * shape.pool >= 8 else 4
     tiles = -(-wide * shape.pool // tile)
@@ -223,8 +252,7 @@ def gradient_plan(shape: ConvolutionShape, batch: int, multiprocessors: int) -> 
         floats = max(staged_floats, split * units * (shape.kernel * group | 1))
         if 4 * floats <= SHARED_LIMIT_BYTES:
             parts = min(-(-batch * bands // images), blocks)
-            return _plan("GRADIENT", constants, (parts, *cuts), floats)
-    return None
+            yield _plan("GRADIENT", constants, (parts, *cuts), floats)
 
 
 def unsupported_reason(shape: ConvolutionShape) -> str | None:
@@ -240,6 +268,17 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
             "a block of threads has no room for their lines"
         )
     return None
+
+
+def _first_of(plans: Iterable[KernelPlan], least_blocks: int) -> KernelPlan | None:
+    """Return the first plan with so many blocks, else one with the most; None: there is none."""
+    most: KernelPlan | None = None
+    for plan in plans:
+        if prod(plan.grid) >= least_blocks:
+            return plan
+        if most is None or prod(plan.grid) > prod(most.grid):
+            most = plan
+    return most
 
 
 def _plan(

@@ -2,7 +2,7 @@
 //
 // Constants: IN_CHANNELS, IN_HEIGHT, IN_WIDTH, OUT_CHANNELS, KERNEL, PADDING, POOL, OUT_HEIGHT,
 // OUT_WIDTH (after pooling), FLAT (1: values out lie place by place as linear layers want them;
-// 0: channel by channel), BATCH.
+// 0: channel by channel), RELU (0, 1), BATCH.
 #pragma once
 
 #define IN_SIZE (IN_CHANNELS * IN_HEIGHT * IN_WIDTH)

@@ -166,8 +166,9 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
                 }
             }
             const long long to = (long long)image * OUT_SIZE + place_out(channel, y, x);
-            values[to] = largest <= 0.0f ? 0.0f : largest;
-            winners[to] = largest <= 0.0f ? CLOSED : winner;
+            const bool is_closed = RELU && largest <= 0.0f;
+            values[to] = is_closed ? 0.0f : largest;
+            winners[to] = is_closed ? CLOSED : winner;
         }
     }
 }

@@ -1,0 +1,1 @@
+"""Convolution layers of the cuda engine: their sizes, kernels and launches."""

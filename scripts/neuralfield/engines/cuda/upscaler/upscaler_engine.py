@@ -1,0 +1,70 @@
+"""The cuda engine for upscalers: the convolutions of classifiers between other stages."""
+
+from neuralfield.engines.cuda import recorded_engine
+from neuralfield.engines.cuda.convolution import convolution_plan
+from neuralfield.engines.cuda.recorded_engine import (
+    RecordedEngine,
+    Stages,
+    memory_in_words,
+    not_covered,
+)
+from neuralfield.engines.cuda.recorded_steps import named_range
+from neuralfield.engines.cuda.source import compiled_together
+from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.cuda.upscaler.sampling import CropSampling
+from neuralfield.engines.cuda.upscaler.upscaler_pass import UpscalerPass, batch_bytes, layer_shapes
+from neuralfield.engines.flat_arrays import flatten_parameters
+from neuralfield.nn.optimizers import Muon, unclipped
+from neuralfield.system.device import Device, require_memory
+from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
+
+_REMEDY = "use smaller batches (training: batch_pixels) or smaller crops (fields: crop)"
+
+
+class UpscalerCudaEngine(RecordedEngine[CropSampling]):
+    """Training steps of an upscaler that stay on the GPU, in float32.
+
+    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
+    of flat arrays. A `ResourceError` is raised where the GPU has too little memory.
+    """
+
+    def __init__(self, objective: UpscalerObjective, device: Device) -> None:
+        network = objective.network
+        needed_bytes = (
+            4 * network.parameter_count
+            + 8 * objective.values.size
+            + sum(array.nbytes for array in objective.optimizer.state.values())
+            + working_bytes(objective.optimizer, network.parameters)
+            + batch_bytes(layer_shapes(objective), objective.batches.size)
+        )
+        require_memory(needed_bytes, device, "training", _REMEDY)
+        with memory_in_words(device, _REMEDY):
+            with named_range(device.xp.cuda, "compile"), compiled_together(device):
+                stages = make_stages(objective, device)
+            super().__init__(device, objective, stages, "float32")
+
+
+def make_stages(objective: UpscalerObjective, device: Device) -> Stages[CropSampling]:
+    """Make the stages of a step."""
+    step = device.xp.zeros((), dtype="int64")
+    parameters, _ = flatten_parameters(device, objective.network)
+    sampling = CropSampling(device, objective, step)
+    own_pass = UpscalerPass(device, objective, layer_shapes(objective), parameters, sampling)
+    update = UpdateStage(device, objective, parameters, own_pass, step, "float32")
+    return Stages(sampling, own_pass, update)
+
+
+def unsupported_reason(objective: UpscalerObjective, precision: str, device: Device) -> str | None:
+    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
+    `make_engine`.
+    """
+    found = recorded_engine.unsupported_reason(objective, precision, device)
+    if found is not None:
+        return found
+    if isinstance(unclipped(objective.optimizer), Muon):
+        return not_covered("the optimizer Muon for upscalers")  # not measured, nor tested
+    for shape in layer_shapes(objective):
+        part = convolution_plan.unsupported_reason(shape)
+        if part is not None:
+            return not_covered(part)
+    return None
