@@ -62,14 +62,14 @@ onstart:
         orphans.begin_again(workflow)
     require_writable_results()
     write_new_batches()
-    recovery.mark_forced_trainings(workflow)
+    recovery.mark_forced_trainings(workflow, PLAN.tile_job_of)
     recovery.forget_forced_renders(workflow)
     startup.end_without_waiting(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
 if workflow.is_main_process and not IS_MODULE:
-    atexit.register(results_manifest.keep_manifest, workflow)
+    atexit.register(results_manifest.keep_manifest, workflow, PLAN.tile_job_of)
 
 
 onsuccess:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,18 @@ import numpy as np
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from entry.records import read_record
+from entry.records import TRAINING_KEYS
 from neuralfield.images.tiling import Tiling
-from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically, write_json
+from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
+from neuralfield.tasks.image.tile_files import Files, read_list
 from neuralfield.training.history import History, read_history
 
 
 def main(
-    models: Sequence[Path],
+    tiles: Sequence[Path],
     mosaic: Path,
     history: Path,
     record: Path,
@@ -33,18 +34,25 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
-    `models` are those of all tiles, row by row; history.csv, training.json and checkpoints lie
-    beside each. `history` has at each step the sum of the seconds, and means over pixels of the
-    errors. Networks of tiles other than the expected ones are refused.
+    `tiles` are the lists of the files of all of them, row by row, beside their folders; see
+    `tile_files`. The models are not read, but for the first: the lists have their checksums.
+    `history` has at each step the sum of the seconds, and means over pixels of the errors. Networks
+    of tiles other than the expected ones are refused.
     """
+    files = {tile: (path, found) for path in tiles for tile, found in read_list(path).items()}
+    first, folder = tiling.tile(0, 0), tiles[0].parent
+    network = expected.of_tile(first).load(folder / first.name / "model.safetensors")
+    settings = expected.with_steps_of(network).training
+    own = {key: settings[key] for key in ("random_seed", "steps")}
+    own["parameters"] = network.parameter_count
     with ThreadPoolExecutor(threads) as pool:
-        records = list(pool.map(read_tile, models, map(expected.of_tile, tiling)))
-    save_mosaic(mosaic, tiling, threads)
-    for _, snapshot in list_snapshots(models[0].with_name("checkpoints")):
-        save_mosaic(checkpoints / f"{snapshot.stem}.json", tiling, threads)
+        read = [pool.submit(read_training, folder / t.name, *files[t.name], own) for t in tiling]
+        records, tables = zip(*(training.result() for training in read), strict=True)
+    snapshots = [name for name in files[first.name][1] if name.startswith("checkpoints/")]
+    for name in ("model.safetensors", *snapshots):
+        path = checkpoints / f"{Path(name).stem}.json" if name in snapshots else mosaic
+        save_mosaic(path, tiling, {tile.name: files[tile.name][1][name] for tile in tiling})
     weights = np.array([tile.width * tile.height for tile in tiling], float)
-    histories = [path.with_name("history.csv") for path in models]
-    tables = [read_history(path, steps=records[0]["steps"]) for path in histories]
     together = joint_history(tables, weights / weights.sum())
     rows = zip(*together.values(), strict=True)
     cells = [["" if math.isnan(value) else f"{value:.9g}" for value in row] for row in rows]
@@ -55,14 +63,15 @@ def main(
     write_json(record, written)
 
 
-def read_tile(path: Path, expected: ExpectedNetwork) -> dict[str, Any]:
-    """Check the files of a tile's training, and read its record."""
-    network = expected.load(path)
-    record_path, history = path.with_name("training.json"), path.with_name("history.csv")
-    training = expected.with_steps_of(network).training
-    record = read_record(record_path, path, training, network.parameter_count)
-    require_recorded(history, record, record_path)
-    return record
+def read_training(
+    folder: Path, list_path: Path, files: Files, own: Mapping[str, Any]
+) -> tuple[dict[str, Any], History]:
+    """Read the record and the history of a tile's training, which are those that a list names."""
+    record, history = folder / "training.json", folder / "history.csv"
+    read = read_json(record, TRAINING_KEYS, own), read_history(history, steps=own["steps"])
+    for path in (record, history):
+        require_recorded(path, {"sha256": files}, list_path, wrong=path)
+    return read
 
 
 def joint_history(tables: Sequence[History], weights: np.ndarray) -> History:

@@ -18,7 +18,6 @@ def main(
     renders: Path | list[Path],
     *,
     parts: Sequence[Mapping[str, Any]],
-    tiles: Sequence[Path] = (),
     samples: int | str = "auto",
     expected: ExpectedNetwork | None = None,
     bit_depth: int = 8,
@@ -30,13 +29,13 @@ def main(
     """Render an image, or parts of it, in its own proportions, as PNGs that all lie in one folder.
 
     `parts` has for each the longer side in pixels, ``size``, and the part of the image, ``box``.
-    `tiles` are the networks of a mosaic. Another network than the expected one is refused, and a
-    render above `max_megapixels`; those of another `version` of the project are made again.
+    Another network than the expected one is refused, and a render above `max_megapixels`; those of
+    another `version` of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)
     options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "threads": threads}
-    common = (samples, bit_depth, place.kind, version, sha256_of([model, *tiles]))
+    common = (samples, bit_depth, place.kind, version, sha256_of([model]))
     paths = [renders] if isinstance(renders, Path) else renders
     for path, part in zip(paths, parts, strict=True):
         left, top, right, bottom = part["box"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import StopSignals
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
+from neuralfield.tasks.image.tile_files import Files, digests_of, write_list
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
@@ -88,9 +90,10 @@ class TilesProgress(ProgressLog):
 def main(
     pixels: Path,
     facts: Path,
+    lists: Sequence[Path],
     *,
     folder: Path,
-    tiles: Sequence[Tile],
+    listed: Sequence[Sequence[Tile]],
     field: Mapping[str, Any],
     training: Mapping[str, Any],
     threads: int,
@@ -103,9 +106,11 @@ def main(
     The tiles are windows of the image that ``unpack.py`` wrote, and are trained as ``train.py``
     trains on an image, with the same bytes whichever other tiles the job has. The next ones are
     read while some are trained. `folder` is that of the network, ``results/{image}/{field}``;
-    everything of a tile lies in ``tiles/{row}_{column}`` in it. A job that was interrupted goes on:
-    tiles that had ended are published again, and others resume from their states.
+    everything of a tile lies in ``tiles/{row}_{column}`` in it. `lists` name these files, each
+    those of the tiles at its place in `listed`; see `tile_files`. A job that was interrupted goes
+    on: tiles that had ended are published again, and others resume from their states.
     """
+    tiles = [tile for together in listed for tile in together]
     leave_at_s = when_to_leave_s(training)
     device = select_device(training["device"])
     progress = TilesProgress(name, len(tiles), progress_path(log_path) if log_path else None)
@@ -127,9 +132,11 @@ def main(
         return task
 
     failures = []
+    digests: dict[str, Future[Files]] = {}
     with (
         logging_kept_results(folder / "tiles" / tile.name / FOLDER_NAME for tile in tiles),
         ThreadPoolExecutor(READERS) as reader,
+        ThreadPoolExecutor(READERS) as recorder,
         StopSignals(leave_at_s) as stop,
     ):
         for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[device.kind]):
@@ -143,9 +150,15 @@ def main(
                 failures.append(error)
             else:
                 _forget_states(trainings)
+                for tile, _ in group:
+                    own, names = folder / "tiles" / tile.name, job.outputs_of(tile).values()
+                    names = [path.relative_to(own).as_posix() for path in names]
+                    digests[tile.name] = recorder.submit(digests_of, own, names)
             progress.end(trainings)
     if failures:
         raise failures[0]
+    for path, together in zip(lists, listed, strict=True):
+        write_list(path, {tile.name: digests[tile.name].result() for tile in together})
 
 
 @dataclass(frozen=True)
@@ -186,9 +199,8 @@ class _Job:
         segments, earlier = settings.get("segments", 1), None
         if self.segment > 1:
             earlier = own / "segments" / str(self.segment - 1)
-        outputs, publish = outputs_in(own), None
+        outputs, publish = self.outputs_of(tile), None
         if self.segment < segments:
-            outputs = {"segment_folder": own / "segments" / str(self.segment)}
             publish = partial(publish_segment, **outputs)
         until_step = task.training.steps * self.segment // segments
         return Training(
@@ -201,12 +213,21 @@ class _Job:
             outputs=outputs,
         )
 
+    def outputs_of(self, tile: Tile) -> dict[str, Path]:
+        """Return what is published of a tile: the segment, or the finished training."""
+        own = self.folder / "tiles" / tile.name
+        if self.segment < self.settings.get("segments", 1):
+            return {"segment_folder": own / "segments" / str(self.segment)}
+        return outputs_in(own)
+
 
 def _forget_states(trainings: Sequence[Training]) -> None:
     """Remove the states of trainings whose results are kept: those of all tiles take much room."""
     for run in (training.execution for training in trainings):
         if run.kept_folder and has_kept_results(run.kept_folder):
             rmtree(run.state_folder, ignore_errors=True)
+            with suppress(OSError):  # another segment's state may be in it
+                run.state_folder.parent.rmdir()
 
 
 def _read_ahead(
@@ -226,7 +247,7 @@ if __name__ == "__main__":
         main,
         lambda job: {
             "folder": Path("results", job.params.work["image"], job.params.work["network"]),
-            "tiles": [Tile(*place) for place in job.params.work["tiles"]],
+            "listed": [[Tile(*place) for place in part] for part in job.params.work["tiles"]],
             "training": {**job.params.training, **job.params.execution},
             "name": f"{job.params.work['image']} / {job.params.work['network']}",
             "log_path": Path(job.log[0]),

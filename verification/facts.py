@@ -32,7 +32,8 @@ Facts = dict[str, Any]
 def facts_of_results(results: Path) -> dict[str, Facts]:
     """Return checksum and numbers of every result, by its name in the folder.
 
-    Checkpoints count as one result, to keep the manifest short.
+    Checkpoints count as one result, to keep the manifest short. Lists of the files of tiles have
+    digests of files with times, and are left out.
     """
     found = {}
     for path in sorted(results.rglob("*")):
@@ -40,7 +41,7 @@ def facts_of_results(results: Path) -> dict[str, Facts]:
         if path.is_dir() and path.name == "checkpoints":
             found[name.as_posix()] = _of_checkpoints(path)
         hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_dir() or hidden or path.parent.name == "checkpoints":
+        if path.is_dir() or hidden or path.parent.name in ("checkpoints", "tiles"):
             continue
         if path.name not in OF_THIS_RUN_ALONE and name.as_posix() != "README.md":
             found[name.as_posix()] = facts_of_file(path)

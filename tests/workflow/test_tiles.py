@@ -47,7 +47,7 @@ def tiled(tmp_path_factory) -> Workspace:
     workspace.settings["timelapse"]["formats"] = ["mp4"]
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
-    messages = workspace.succeed(f"{tile}/model.safetensors")
+    messages = workspace.succeed(f"{tile}.json")
     assert "slope / siren / 0_0: publishing the results again" in messages
     assert "slope / siren / 0_1: going on from the state saved after step" in messages
     for name in ("0_0", "0_1"):
@@ -60,7 +60,7 @@ def tiled(tmp_path_factory) -> Workspace:
 
 
 def kill_a_training(workspace: Workspace, folder: str) -> None:
-    process = workspace.start(f"{folder}/model.safetensors")
+    process = workspace.start(f"{folder}.json")
     deadline = time.monotonic() + 60
     while not list(workspace.path(folder).glob(".state/**/state_*")):
         assert time.monotonic() < deadline and process.poll() is None
@@ -68,6 +68,7 @@ def kill_a_training(workspace: Workspace, folder: str) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not workspace.path(f"{folder}/model.safetensors").exists()
+    assert not workspace.path(f"{folder}.json").exists()
 
 
 @pytest.mark.slow

@@ -8,11 +8,12 @@ from config.wording import WhereIs
 from neuralfield.images.bands import Header, read_header
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
+from neuralfield.tasks.image.tile_files import tiles_of_lists
 
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
-"""Snakemake takes long to plan the files of more tiles."""
+"""The files of more tiles take long to look at, each time that Snakemake starts."""
 
 MOST_JOBS = 16
 """Jobs that the tiles of an image are usually divided among, for each network: enough for the cores
@@ -28,15 +29,15 @@ def usual_overlap_px(size_px: int) -> int:
     return min(USUAL_OVERLAP_PX, size_px // 8)
 
 
-def tile_groups(tiling: Tiling, per_job: int | None) -> list[tuple[Tile, ...]]:
-    """Divide the tiles of an image among jobs: `per_job` of them at the most, or an automatic
-    number, and nearly as many for each.
+def tile_groups(tiling: Tiling, per_job: int | None) -> list[list[tuple[Tile, ...]]]:
+    """Divide the tiles of an image among jobs: about `per_job` of them, or an automatic number, and
+    nearly as many for each. A job has all tiles of one list of files, or of several.
     """
-    count = tiling.count
-    jobs = min(count, MOST_JOBS) if per_job is None else -(-count // per_job)
-    ends = [number * count // jobs for number in range(jobs + 1)]
-    tiles = tuple(tiling)
-    return [tiles[first:end] for first, end in pairwise(ends)]
+    lists = tiles_of_lists(tiling)
+    jobs = MOST_JOBS if per_job is None else -(-tiling.count // per_job)
+    jobs = min(jobs, len(lists))
+    ends = [number * len(lists) // jobs for number in range(jobs + 1)]
+    return [lists[first:end] for first, end in pairwise(ends)]
 
 
 def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:

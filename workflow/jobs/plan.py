@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,9 +46,14 @@ class TileJob:
 
     run: Run
     number: int
-    tiles: tuple[Tile, ...]
+    listed: tuple[tuple[Tile, ...], ...]
+    """The tiles of each of its lists of files, see `neuralfield.tasks.image.tile_files`."""
     segment: int
     is_last: bool
+
+    @property
+    def tiles(self) -> list[Tile]:
+        return [tile for together in self.listed for tile in together]
 
     @property
     def kind(self) -> str:
@@ -70,9 +76,21 @@ class TileJob:
         """The first of the tiles, in place of a job's wildcards: the others are like it."""
         return SimpleNamespace(**self.run._asdict(), tile=self.tiles[0].name)
 
-    def files(self, product: str) -> list[str]:
+    @property
+    def lists(self) -> list[str]:
+        """The lists of its tiles' files, which are its outputs: few, where tiles are many."""
+        return self.lists_of(self.segment)
+
+    def lists_of(self, segment: int) -> list[str]:
         folder = f"results/{self.run.image}/{self.run.field}/tiles"
-        return [f"{folder}/{tile.name}/{product}" for tile in self.tiles]
+        end = ".json" if self.is_last and segment == self.segment else f".segment_{segment}.json"
+        return [f"{folder}/{together[0].name}{end}" for together in self.listed]
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders in which its tiles are trained."""
+        folder = f"results/{self.run.image}/{self.run.field}/tiles"
+        return [f"{folder}/{tile.name}" for tile in self.tiles]
 
 
 class Plan:
@@ -103,15 +121,20 @@ class Plan:
             for network in self.networks_of_table(table)
         }
 
+    @cached_property
+    def tile_job_of(self) -> dict[str, "TileJob"]:
+        """The jobs on tiles by the names of their rules."""
+        return {job.rule: job for job in self.tile_jobs()}
+
     def tile_jobs(self) -> Iterator["TileJob"]:
         for run in self.trained_runs(self.runs):
             if run.image not in self.tiled:
                 continue
             per_job = self.config["images"][run.image]["tiles"].get("per_job")
             segments = self.network_of(run)["training"]["segments"]
-            for number, tiles in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
+            for number, listed in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
                 for segment in range(1, segments + 1):
-                    yield TileJob(run, number, tiles, segment, is_last=segment == segments)
+                    yield TileJob(run, number, tuple(listed), segment, is_last=segment == segments)
 
     def trained_runs(self, among: Iterable[Run]) -> list[Run]:
         """Return the runs whose networks are trained here, and not imported."""
@@ -225,13 +248,13 @@ class Plan:
             if run.field in self.imported:
                 files.append(f"{folder}/model.safetensors")
                 continue
-            segments = range(1, self.network_of(run)["training"]["segments"])
-            for training in self.training_folders(run):
-                files += training_products(training)
-                files += [f"{training}/segments/{segment}" for segment in segments]
             if run.image in self.tiled:
                 files += training_products(folder, "mosaic.json")
-        return files
+                continue
+            files += training_products(folder)
+            segments = range(1, self.network_of(run)["training"]["segments"])
+            files += [f"{folder}/segments/{segment}" for segment in segments]
+        return files + [path for job in self.tile_jobs() for path in job.lists]
 
     def training_folders(self, run: Run) -> list[str]:
         """Return the folders in which the network of a run, or those of its tiles, are trained."""
@@ -303,9 +326,9 @@ class Plan:
             training = _with_found_steps(folder, self.network_of(run)["training"])
             if run.image in self.tiled:
                 yield _checkpoints(folder, training, "json")
-            for trained_folder in self.training_folders(run):
-                yield _checkpoints(trained_folder, training)
-                yield from _segments(trained_folder, training)
+                continue
+            yield _checkpoints(folder, training)
+            yield from _segments(folder, training)
 
     def table_contents(self) -> Iterator[Contents]:
         for network, table in self.table_networks.items():

@@ -1,13 +1,14 @@
 """Results that are made again although nothing seems to be missing, and states of trainings."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.plan import Contents
+from jobs.plan import Contents, TileJob
 from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.system.kept_renders import forget_kept
+from neuralfield.tasks.image.tile_files import changes_since
 
 
 def incomplete_again(
@@ -34,13 +35,27 @@ def incomplete_again(
     return input_function
 
 
-def mark_forced_trainings(workflow: Any) -> None:
-    """Let trainings that are asked for anew take their steps, even if their results are kept."""
+def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob) -> None:
+    """Force a job on tiles whose files are not as it has listed them: Snakemake sees the lists."""
+    for listed, path in zip(job.listed, job.lists, strict=True):
+        is_new = path not in workflow.dag.forcefiles and Path(path).exists()
+        if is_new and (changes := list(changes_since(Path(path), listed))):
+            others = f", and {len(changes) - 1} others" if changes[1:] else ""
+            log(f"{changes[0]}{others}: the tiles are published again.")
+            workflow.dag.forcefiles.add(path)
+
+
+def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
+    """Let trainings that are asked for anew take their steps, even if their results are kept.
+
+    `tile_jobs` are those on tiles, by the names of their rules.
+    """
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("train"):
             is_forced = _is_forced_by_the_user(workflow, job)
-            for folder in _training_folders(job):
-                mark_to_train_anew(folder / FOLDER_NAME, is_forced)
+            on_tiles = tile_jobs.get(job.rule.name)
+            for folder in on_tiles.folders if on_tiles else _training_folders(job):
+                mark_to_train_anew(Path(folder, FOLDER_NAME), is_forced)
 
 
 def forget_forced_renders(workflow: Any) -> None:

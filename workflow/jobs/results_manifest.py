@@ -4,18 +4,25 @@ Snakemake compares times. A file whose bytes change while its time stays (a disk
 that went wrong) looks unchanged to it; ``make check`` compares the bytes.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from operator import ge
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import read_whole, write_atomically
+from neuralfield.tasks.image.tile_files import read_list
+
+if TYPE_CHECKING:
+    from jobs.plan import TileJob
 
 NAME = "manifest.json"
 
@@ -23,6 +30,9 @@ _FORMAT = 1
 _LARGEST_BYTES = 1 << 30
 _TIMESTAMP = ".snakemake_timestamp"
 """Snakemake keeps the time of an output that is a folder in this file."""
+
+_PARTS_OF_A_LIST = 3
+"""Folders above the list of the files of tiles, in ``{image}/{field}/tiles/``."""
 
 _EXPECTED = "the manifest that a run of the workflow writes"
 
@@ -49,12 +59,16 @@ class Made:
     name: str
     rule: str
     is_complete: Callable[[float], bool]
+    sha256: str = ""  # where the job has written it down
 
 
-def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
+def keep_manifest(
+    workflow: Any, tile_jobs: "Mapping[str, TileJob]", results: Path = Path("results")
+) -> None:
     """Bring the manifest up to date at the end of Snakemake's main process.
 
-    It never fails: an error is reported in a line.
+    `tile_jobs` are the jobs on tiles, by the names of their rules: their outputs are lists of other
+    files, which belong to the results too. It never fails: an error is reported in a line.
     """
     dag = workflow.dag
     if dag is None or workflow.dryrun or not results.is_dir():
@@ -75,15 +89,38 @@ def keep_manifest(workflow: Any, results: Path = Path("results")) -> None:
         for file in job.output
         if Path(file).is_relative_to(results)
     ]
+    lists = [output for output in made if output.rule in tile_jobs]
+    listed = [file for output in lists for file in _listed_files(results, output)]
+    seen = {_folder_of_tile(file.name) for file in listed}
+    of_tiles = tuple({f"{job.run.image}/{job.run.field}/tiles/" for job in tile_jobs.values()})
 
     def can_be_made(name: str) -> bool:
-        path = str(results / name)
-        return any(rule.is_producer(path) for rule in workflow.rules)
+        if name.startswith(of_tiles) and name.count("/") > _PARTS_OF_A_LIST:
+            return _folder_of_tile(name) not in seen
+        return any(rule.is_producer(str(results / name)) for rule in workflow.rules)
 
     try:
-        update_manifest(results, made, can_be_made)
+        update_manifest(results, [*made, *listed], can_be_made)
     except (NeuralfieldError, OSError) as error:
         print(f"The manifest of results is not up to date. {error}", file=sys.stderr)
+
+
+def _folder_of_tile(name: str) -> str:
+    """Return ``{image}/{field}/tiles/{tile}`` of a file in it."""
+    return "/".join(name.split("/")[: _PARTS_OF_A_LIST + 1])
+
+
+def _listed_files(results: Path, output: Made) -> Iterator[Made]:
+    """Yield the files that an output, a list of the files of tiles, names."""
+    path = results / output.name
+    listed_at_s = modified_at_s(path)
+    if listed_at_s is None or not output.is_complete(listed_at_s):
+        return
+    with contextlib.suppress(InputError):  # a damaged one is noticed by itself
+        for tile, files in read_list(path).items():
+            for name, sha256 in files.items():
+                file = (path.parent / tile / name).relative_to(results).as_posix()
+                yield Made(file, output.rule, partial(ge, listed_at_s), sha256)
 
 
 def update_manifest(
@@ -186,7 +223,7 @@ def _renewed(path: Path, output: Made, entry: Output | None) -> Output | None:
     if made_at_s is None or is_old or not output.is_complete(made_at_s):
         return entry
     if not path.is_dir():
-        return Output(output.rule, made_at_s, sha256_of(path))
+        return Output(output.rule, made_at_s, output.sha256 or sha256_of(path))
     files = {file.relative_to(path).as_posix(): sha256_of(file) for file in visible_files(path)}
     return Output(output.rule, made_at_s, files=files)
 

@@ -96,7 +96,7 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
     if gpu_is_present() and (total_mb := total_memory_mb()):
         workflow.register_resource("gpu_memory_mb", total_mb)
 
-TILE_JOBS = list(PLAN.tile_jobs())
+TILE_JOBS = list(PLAN.tile_job_of.values())
 TRAININGS = sum(run.image not in PLAN.tiled for run in PLAN.trained_runs(PLAN.runs))
 TRAININGS += sum(job.is_last for job in TILE_JOBS)
 TRAININGS -= sum(len(batch.runs) - 1 for batch in BATCHES)
@@ -247,14 +247,10 @@ def tiling_of(wildcards):
     return asdict(PLAN.tiled[wildcards.image][1])
 
 
-def of_tiles(product):
-    """An input function for a file of every tile: none, where an image is trained as a whole."""
-
-    def files(wildcards):
-        pattern = f"results/{{image}}/{{field}}/tiles/{{tile}}/{product}"
-        return expand(pattern, tile=PLAN.tiles_of(wildcards.image), allow_missing=True)
-
-    return files
+def lists_of_tiles(wildcards):
+    """The lists of the files of all tiles of an image's network, row by row."""
+    run = (wildcards.image, wildcards.field)
+    return [path for job in TILE_JOBS if job.run == run and job.is_last for path in job.lists]
 
 
 def image_memory_mb(wildcards):

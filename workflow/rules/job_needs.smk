@@ -19,16 +19,17 @@ def given_threads(kind):
     return getattr(given, "raw", given)
 
 
-def outputs_of_tiles(job):
-    """The files of the trainings of a job's tiles, or those of a segment of them."""
-    if not job.is_last:
-        return {"segments": list(map(directory, job.files(f"segments/{job.segment}")))}
-    return {
-        "models": job.files("model.safetensors"),
-        "histories": job.files("history.csv"),
-        "records": job.files("training.json"),
-        "checkpoints": list(map(directory, job.files("checkpoints"))),
-    }
+def earlier_lists(job):
+    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
+    the job run again whose tiles have lost files.
+    """
+
+    def lists(wildcards):
+        if workflow.is_main_process:
+            recovery.changed_tiles_again(workflow, logger.info, job)
+        return job.lists_of(job.segment - 1) if job.segment > 1 else []
+
+    return lists
 
 
 def tiles_params(job):
@@ -42,7 +43,7 @@ def tiles_params(job):
         "work": lambda wildcards, input: {
             "image": job.run.image,
             "network": job.run.field,
-            "tiles": [astuple(tile) for tile in job.tiles],
+            "tiles": [list(map(astuple, together)) for together in job.listed],
             "segment": job.segment,
         },
         "version": VERSION,

@@ -6,7 +6,6 @@
 rule render:
     input:
         model=trained,
-        tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
     output:
@@ -78,7 +77,6 @@ use rule render as render_other_size with:
 rule pyramid:
     input:
         model=trained,
-        tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
         template=[
@@ -136,7 +134,6 @@ if config["timelapse"]["formats"]:
     rule timelapse:
         input:
             model=trained,
-            tiles=of_tiles("model.safetensors"),
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
@@ -145,7 +142,6 @@ if config["timelapse"]["formats"]:
             resized=of_whole_images("results/{image}/resized.png"),
             metrics=ancient(of_large_images("results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
-            tile_checkpoints=of_tiles("checkpoints"),
         output:
             outputs=[
                 shown(

@@ -67,8 +67,8 @@ rule overview:
         "../../scripts/overview.py"
 
 
-# Each of these trains some tiles of an image. It owns their files by their names: Snakemake is slow
-# with that many patterns.
+# Each of these trains some tiles of an image. It owns lists of their files by their names: Snakemake
+# is slow with that many patterns, and with that many files.
 for job in TILE_JOBS:
 
     rule:
@@ -77,9 +77,9 @@ for job in TILE_JOBS:
         input:
             pixels=f"results/{job.run.image}/pixels.npy",
             facts=f"results/{job.run.image}/picture.json",
-            earlier=job.files(f"segments/{job.segment - 1}") if job.segment > 1 else [],
+            earlier=earlier_lists(job),
         output:
-            **outputs_of_tiles(job),
+            lists=job.lists,
         log:
             f"{job.log}.log",
         benchmark:
@@ -100,10 +100,7 @@ for job in TILE_JOBS:
 
 rule gather_tiles:
     input:
-        models=of_tiles("model.safetensors"),
-        histories=of_tiles("history.csv"),
-        records=of_tiles("training.json"),
-        checkpoints=of_tiles("checkpoints"),
+        tiles=lists_of_tiles,
         facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
@@ -137,7 +134,6 @@ rule gather_tiles:
 rule evaluate_tiles:
     input:
         mosaic="results/{image}/{field}/mosaic.json",
-        tiles=of_tiles("model.safetensors"),
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
         record="results/{image}/{field}/training.json",

@@ -7,7 +7,6 @@ VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
 rule view:
     input:
         model=trained,
-        tiles=of_tiles("model.safetensors"),
         weights=imported_weights,
         facts="results/{image}/picture.json",
         # they change with the network; other settings of `evaluate` make no new page
@@ -17,9 +16,6 @@ rule view:
         history=learning("history.csv"),
         record=learning("training.json"),
         checkpoints=learning("checkpoints"),
-        tile_checkpoints=lambda wildcards: (
-            of_tiles("checkpoints")(wildcards) if wildcards.field in PLAN.trained else []
-        ),
         template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
         view=shown("results/{image}/{field}/view.html", "view", "Viewers"),

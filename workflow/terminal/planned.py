@@ -1,8 +1,7 @@
 """The jobs of a run as people see them: what they work on, and how much work they are."""
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import SimpleNamespace
@@ -17,8 +16,6 @@ from terminal.words import name_of
 
 _TIMELAPSE_SHARE = 1 / 8
 """The samples of a frame's pixel, of those that a render's estimate has."""
-
-_TILE = re.compile(r"results/(?P<image>[^/]+)/(?P<field>[^/]+)/tiles/(\d+_\d+)/")
 
 _STEP_S = 1e-3
 """The time of a step on processors, however small it is, assumed."""
@@ -103,8 +100,8 @@ def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:
         planned = PlannedJob(
             number,
             job.rule.name,
-            _name_of(job),
-            _wildcards_of(job),
+            _name_of(job, plan),
+            _wildcards_of(job, plan),
             tuple(map(str, job.output)),
             str(job.log[0]) if job.log else "",
             min(threads, cores or threads),
@@ -117,26 +114,26 @@ def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:
         yield replace(planned, work=work_of(planned, job.wildcards, plan))
 
 
-def _name_of(job: Any) -> str:
+def _name_of(job: Any, plan: Plan) -> str:
     rule = job.rule.name
     if rule.startswith("train_batch_"):
         return f"batch {rule.removeprefix('train_batch_')}"
-    name, tiles = name_of(_wildcards_of(job)), _tiles_of(job.output)
+    name, tiles = name_of(_wildcards_of(job, plan)), _tiles_of(rule, plan)
     if not tiles:
         return name
     return f"{name} / tile {tiles[0]}" + (f" to {tiles[-1]}" if tiles[1:] else "")
 
 
-def _wildcards_of(job: Any) -> dict[str, str]:
+def _wildcards_of(job: Any, plan: Plan) -> dict[str, str]:
     """Return the wildcards of a job; those that one on tiles would have, whose rule has none."""
-    found = _TILE.match(str(job.output[0]))
-    return dict(job.wildcards_dict) or (found.groupdict() if found else {})
+    on_tiles = plan.tile_job_of.get(job.rule.name)
+    return on_tiles.run._asdict() if on_tiles else dict(job.wildcards_dict)
 
 
-def _tiles_of(outputs: Iterable[str]) -> list[str]:
-    """Return the names of the tiles that a job trains on, in order."""
-    found = (_TILE.match(output) for output in outputs)
-    return list(dict.fromkeys(match[3] for match in found if match))
+def _tiles_of(rule: str, plan: Plan) -> list[str]:
+    """Return the names of the tiles that a job trains on, in order; none where it has no tiles."""
+    on_tiles = plan.tile_job_of.get(rule)
+    return [tile.name for tile in on_tiles.tiles] if on_tiles else []
 
 
 def _whole(resource: Any, otherwise: int) -> int:
@@ -168,7 +165,7 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
         return Work(f"classifier {place}", seconds, steps, seconds / steps)
     if job.is_training:
         runs = [wildcards] if job.network else job.trained
-        if tiles := _tiles_of(job.outputs):
+        if tiles := _tiles_of(job.rule, plan):
             runs = [SimpleNamespace(**job.wildcards, tile=tile) for tile in tiles]
         networks = [plan.network_of(run) for run in runs]
         seconds = sum(

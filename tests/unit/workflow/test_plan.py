@@ -16,6 +16,7 @@ from jobs.plan import Plan
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tiling
 from neuralfield.tasks.found_steps import FoundSteps
+from neuralfield.tasks.image.tile_files import MOST_LISTS
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 
@@ -83,8 +84,8 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
         "large/overview.png",
         "large/pixels.npy",
         "large/plain/mosaic.json",
-        "large/plain/tiles/0_1/checkpoints",
-        "large/plain/tiles/0_1/segments/1",
+        "large/plain/tiles/0_1.json",
+        "large/plain/tiles/0_1.segment_1.json",
         "large/plain/timelapse.gif",
         "comparison.csv",
     ):
@@ -119,6 +120,10 @@ def test_tiles_are_divided_among_jobs(plan: Plan):
     assert len(last) == -(-tiling.count // 3) and max(len(job.tiles) for job in last) <= 3
     many = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), None)
     assert len(many) == large_images.MOST_JOBS and len(set(map(len, many))) <= 2
+    assert sum(map(len, many)) == MOST_LISTS
+    few = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), 400)
+    sizes = [sum(map(len, job)) for job in few]
+    assert len(few) == 4 and sum(sizes) == 36**2 and max(sizes) - min(sizes) <= 11
 
 
 def test_tiles_share_the_budget_of_their_image(plan: Plan):

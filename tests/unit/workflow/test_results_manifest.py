@@ -10,6 +10,7 @@ import pytest
 
 from jobs import results_manifest
 from jobs.results_manifest import NAME, Made, keep_manifest, update_manifest
+from neuralfield.tasks.image.tile_files import digests_of, write_list
 
 RULES = {
     "tiny/resized.png": "resize",
@@ -191,7 +192,7 @@ def test_without_a_manifest_the_message_says_how_to_get_one(tmp_path, capsys):
 def test_a_manifest_that_cannot_be_written_is_reported_and_fails_nothing(tmp_path, capsys):
     (tmp_path / NAME).mkdir()
     dag = SimpleNamespace(jobs=[])
-    keep_manifest(SimpleNamespace(dag=dag, dryrun=False, rules=[]), tmp_path)
+    keep_manifest(SimpleNamespace(dag=dag, dryrun=False, rules=[]), {}, tmp_path)
     messages = capsys.readouterr().err
     assert (
         messages.startswith("The manifest of results is not up to date.")
@@ -201,5 +202,56 @@ def test_a_manifest_that_cannot_be_written_is_reported_and_fails_nothing(tmp_pat
 
 
 def test_a_dry_run_writes_no_manifest(tmp_path):
-    keep_manifest(SimpleNamespace(dag=SimpleNamespace(jobs=[]), dryrun=True), tmp_path)
+    keep_manifest(SimpleNamespace(dag=SimpleNamespace(jobs=[]), dryrun=True), {}, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def tiles(tmp_path) -> SimpleNamespace:
+    """Results of tiles as a run left them, with the workflow and the jobs that made them."""
+    folder = tmp_path / "large/siren/tiles"
+    (folder / "0_0").mkdir(parents=True)
+    (folder / "0_0/model.safetensors").write_text("network")
+    write_list(folder / "0_0.json", {"0_0": digests_of(folder / "0_0", ["model.safetensors"])})
+    os.utime(folder / "0_0/model.safetensors", (1e6, 1e6))
+    os.utime(folder / "0_0.json", (2e6, 2e6))
+    rule = SimpleNamespace(name="train_tiles_large_siren_0", is_producer=lambda path: False)
+    job = SimpleNamespace(rule=rule, output=[str(folder / "0_0.json")])
+    persistence = SimpleNamespace(metadata=lambda file: SimpleNamespace(endtime=2e6))
+    workflow = SimpleNamespace(
+        dag=SimpleNamespace(jobs=[job]), dryrun=False, rules=[rule], persistence=persistence
+    )
+    on_tiles = SimpleNamespace(run=SimpleNamespace(image="large", field="siren"))
+    jobs = {rule.name: on_tiles}
+    keep_manifest(workflow, jobs, tmp_path)
+    return SimpleNamespace(workflow=workflow, jobs=jobs, model=folder / "0_0/model.safetensors")
+
+
+def test_files_of_tiles_are_in_the_manifest(tiles, tmp_path):
+    assert check.check(tmp_path) == (2, [])
+    flip_a_bit(tiles.model)
+    os.utime(tiles.model, (1e6, 1e6))
+    for _ in range(2):
+        ((line,),) = [check.check(tmp_path)[1]]
+        assert f"{tiles.model}: other bytes, though the same time" in str(line)
+        assert "remove it, and run the same command again" in str(line)
+        keep_manifest(tiles.workflow, tiles.jobs, tmp_path)
+
+
+def test_a_lost_file_of_a_tile_is_found_after_other_commands_too(tiles, tmp_path):
+    tiles.model.unlink()
+    tiles.workflow.dag.jobs = []
+    keep_manifest(tiles.workflow, tiles.jobs, tmp_path)
+    (line,) = check.check(tmp_path)[1]
+    assert f"{tiles.model}: there is no such file" in str(line)
+
+
+def test_a_file_that_a_tile_does_not_leave_any_more_is_forgotten(tiles, tmp_path):
+    folder = tiles.model.parent
+    tiles.model.rename(folder / "another.safetensors")
+    names = ["another.safetensors"]
+    write_list(folder.with_suffix(".json"), {"0_0": digests_of(folder, names)})
+    os.utime(folder.with_suffix(".json"), (2e6, 2e6))
+    keep_manifest(tiles.workflow, tiles.jobs, tmp_path)
+    findings = check.check(tmp_path)[1]
+    assert not [line for line in findings if "model.safetensors" in str(line)]

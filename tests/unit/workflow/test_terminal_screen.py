@@ -304,7 +304,7 @@ def test_a_budget_bounds_what_a_training_takes():
     def expected_s(durations=None, gpus=0, **training):
         network = siren | {"training": usual | training}
         plan: Any = types.SimpleNamespace(
-            network_of=lambda _: network, image_of=lambda _: image, config={}
+            network_of=lambda _: network, image_of=lambda _: image, config={}, tile_job_of={}
         )
         work = work_of(job(2, "train", gpus=gpus), types.SimpleNamespace(**SIREN), plan)
         return (durations or Durations()).work_s(work), work

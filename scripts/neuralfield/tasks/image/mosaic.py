@@ -1,7 +1,7 @@
 """A large image as many models, one for each of its tiles."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,15 @@ def models_of(path: Path) -> str:
     return "tiles/{tile}/model.safetensors"
 
 
-def save_mosaic(path: Path, tiling: Tiling, threads: int = 1) -> None:
-    """Write down which models make an image together, see `models_of`, and their checksums."""
+def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None = None) -> None:
+    """Write down which models make an image together, see `models_of`, and their checksums by the
+    names of tiles, which are taken if they are not known.
+    """
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
-    places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
-    with ThreadPoolExecutor(threads) as pool:
-        checksums = dict(zip(places, pool.map(_checksum, places.values()), strict=True))
+    if checksums is None:
+        places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
+        checksums = {name: _checksum(place) for name, place in places.items()}
     description = {
         "format": _FORMAT,
         "width": tiling.width,
@@ -87,7 +89,7 @@ def save_mosaic(path: Path, tiling: Tiling, threads: int = 1) -> None:
         "tile_px": tiling.tile_px,
         "overlap_px": tiling.overlap_px,
         "models": models,
-        "sha256": checksums,
+        "sha256": dict(checksums),
     }
     write_json(path, description, indent=1)
 

@@ -1,0 +1,90 @@
+"""Which files the trainings of some neighbouring tiles have left: one list for all of them.
+
+A workflow manager that looks at each file of each tile takes long where there are thousands. It
+looks at the lists instead, and they tell whether the files are as the trainings left them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from neuralfield.images.tiling import Tile, Tiling
+from neuralfield.system.errors import InputError
+from neuralfield.system.files import write_json
+from neuralfield.system.input_files import read_json
+from neuralfield.system.provenance import remedy_for, sha256_of
+
+MOST_LISTS = 128
+"""Lists for each network. Their number may not depend on settings, nor on the machine: what
+has been trained would be asked for under other names."""
+
+_FORMAT = 1
+_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Files = dict[str, str]
+"""The SHA-256 of each file by its path from the tile's folder."""
+
+
+def tiles_of_lists(tiling: Tiling) -> list[tuple[Tile, ...]]:
+    """Return the tiles of each list, row by row: one for each, where there are not many."""
+    tiles = tuple(tiling)
+    lists = min(len(tiles), MOST_LISTS)
+    ends = [number * len(tiles) // lists for number in range(lists + 1)]
+    return [tiles[first:end] for first, end in pairwise(ends)]
+
+
+def digests_of(folder: Path, names: Iterable[str]) -> Files:
+    """Return the digests of files, and of all visible ones in folders, of a tile's folder."""
+    files = [
+        file
+        for path in (folder / name for name in names)
+        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+        if not file.name.startswith(".") and not file.is_dir()
+    ]
+    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
+
+
+def write_list(path: Path, files: Mapping[str, Files]) -> None:
+    """Write the list of the files of some tiles, by the names of these."""
+    write_json(path, {"format": _FORMAT, "tiles": dict(files)}, indent=1)
+
+
+def read_list(path: Path) -> dict[str, Files]:
+    """Read the files of each tile; raises `InputError` where the list is missing or damaged."""
+    content = read_json(path, ("tiles",), {"format": _FORMAT})
+    try:
+        tiles = {name: dict(files) for name, files in content["tiles"].items()}
+        for name, digest in (item for files in tiles.values() for item in files.items()):
+            if not _PATH.fullmatch(name) or not _SHA256.fullmatch(digest):
+                raise ValueError(f"it has a file {name!r}")
+    except (AttributeError, TypeError, ValueError) as error:
+        found = f"is damaged ({type(error).__name__}: {error})"
+        raise InputError(
+            str(path), found, "a list of the files of tiles", remedy_for(path)
+        ) from error
+    return tiles
+
+
+def changes_since(path: Path, tiles: Sequence[Tile]) -> Iterator[str]:
+    """Describe the files of tiles that are not as a list says, and are missing or newer than it.
+
+    The folders of the tiles lie beside the list. Older files are not read.
+    """
+    try:
+        listed, made_at_ns = read_list(path), path.stat().st_mtime_ns
+    except (InputError, OSError) as error:
+        yield str(error)
+        return
+    if list(listed) != [tile.name for tile in tiles]:
+        yield f"{path} is of other tiles"
+        return
+    for tile, files in listed.items():
+        for name, digest in files.items():
+            file = path.parent / tile / name
+            try:
+                if file.stat().st_mtime_ns > made_at_ns and sha256_of(file) != digest:
+                    yield f"{file} has changed"
+            except OSError as error:
+                yield f"{file} cannot be read ({error.strerror})"
