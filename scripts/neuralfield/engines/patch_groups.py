@@ -14,3 +14,8 @@ FIRST_TURNS = 4
 
 LEAST_VARIANCE, ROUNDING = 1e-4, 1e-6
 """Parts of the whole variance, and a variance, that are added so that no direction has none."""
+
+
+def stride_of_channel(channel: int, stride_px: int) -> int:
+    """Return how far apart the groups of a channel are; all but the first have little detail."""
+    return PATCH_PX if channel and PATCH_PX % stride_px == 0 else stride_px

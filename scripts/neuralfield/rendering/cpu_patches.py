@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.engines.cpu.kernels.patches import filter_groups, find_similar
-from neuralfield.engines.patch_groups import GROUP, PATCH_PX, REACH_PX
+from neuralfield.engines.patch_groups import GROUP, PATCH_PX, REACH_PX, stride_of_channel
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.resizing import back_projected
 
@@ -16,7 +16,7 @@ class CpuPatches:
     def __init__(
         self, small: np.ndarray, height: int, width: int, stride_px: int, threads: int
     ) -> None:
-        self._small, self._pool = small, ThreadPool(threads)
+        self._small, self._stride_px, self._pool = small, stride_px, ThreadPool(threads)
         last = max(height - PATCH_PX, 0), max(width - PATCH_PX, 0)
         tops, lefts = (np.append(np.arange(0, end, stride_px), end) for end in last)
         self._corners = np.repeat(tops, len(lefts)), np.tile(lefts, len(tops))
@@ -58,9 +58,10 @@ class CpuPatches:
             rows = min(_BAND_PX * (band + 1) + beyond_px, height) - tops[band]
             totals[band] = np.zeros((2, len(channels), rows, channels.shape[2]), np.float32)
             part = self._starts[band : band + 2]
-            for image, sums, weights in zip(channels, *totals[band], strict=True):
-                given = image, *self._corners, *part, self._found, limit
-                filter_groups(*given, tops[band], sums, weights)
+            for channel, image in enumerate(channels):
+                stride_px = stride_of_channel(channel, self._stride_px)
+                given = image, *self._corners, *part, stride_px, self._found, limit, tops[band]
+                filter_groups(*given, *totals[band][:, channel])
 
         limit = np.float32(threshold)
         self._pool.run(filter_band, len(totals))

@@ -31,6 +31,12 @@ __device__ __forceinline__ Corner corner_of_group(int number) {
             min(number % GROUP_COLUMNS * STRIDE, WIDTH - PATCH)};
 }
 
+// Returns whether a group is among those that lie `stride` px apart, or the last along an axis.
+__device__ __forceinline__ bool is_taken(Corner corner, int stride) {
+    return (corner.top % stride == 0 || corner.top == HEIGHT - PATCH) &&
+           (corner.left % stride == 0 || corner.left == WIDTH - PATCH);
+}
+
 // Returns the corner of a patch of the group.
 __device__ __forceinline__ Corner corner_in_group(Corner own, int place) {
     return {own.top + place / SIDE - REACH, own.left + place % SIDE - REACH};
@@ -103,11 +109,11 @@ extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
 }
 
 // Finds nearly the principal components of each group of a row, from those of the group before;
-// thread (i, j) of a block has an element of each matrix. A group of which no number can reach the
-// threshold gets none. Grid: (rows of groups,).
+// thread (i, j) of a block has an element of each matrix. A group that is not taken, or of which no
+// number can reach the threshold, gets none. Grid: (rows of groups,).
 extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
-    const float* __restrict__ image, const unsigned short* __restrict__ found, float threshold,
-    float* __restrict__ bases) {
+    const float* __restrict__ image, const unsigned short* __restrict__ found, int stride,
+    float threshold, float* __restrict__ bases) {
     __shared__ float numbers[GROUP][PIXELS + 1];
     __shared__ float basis[PIXELS][PIXELS + 1];
     __shared__ float covariances[PIXELS][PIXELS + 1];
@@ -116,8 +122,9 @@ extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
     bool goes_on = false;
     for (int column = 0; column < GROUP_COLUMNS; ++column) {
         const int number = int(blockIdx.x) * GROUP_COLUMNS + column;
-        const Corner corner =
-            corner_in_group(corner_of_group(number), found[number * GROUP + thread / PATCH]);
+        const Corner own = corner_of_group(number);
+        if (!is_taken(own, stride)) continue;
+        const Corner corner = corner_in_group(own, found[number * GROUP + thread / PATCH]);
         const float* from = image + size_t(corner.top + thread % PATCH) * WIDTH + corner.left;
         __syncthreads();
 #pragma unroll
@@ -182,14 +189,16 @@ __device__ __forceinline__ float haar_level(float number, int distance) {
 // Filters a group by a hard threshold, and adds up what each pixel gets: sums and weights, pixel by
 // pixel. A thread has a patch. Grid: (groups,).
 extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
-    const float* __restrict__ image, const unsigned short* __restrict__ found, float threshold,
-    const float* __restrict__ bases, unsigned long long* __restrict__ sums) {
+    const float* __restrict__ image, const unsigned short* __restrict__ found, int stride,
+    float threshold, const float* __restrict__ bases, unsigned long long* __restrict__ sums) {
     __shared__ float4 basis[PIXELS][PIXELS / 4];
     __shared__ float halves[2][PIXELS];
     __shared__ int kept_of_warp[2];
     const int rank = int(threadIdx.x), warp = rank / 32, lane = rank % 32;
     const int group = int(blockIdx.x);
-    const Corner corner = corner_in_group(corner_of_group(group), found[group * GROUP + rank]);
+    const Corner own = corner_of_group(group);
+    if (!is_taken(own, stride)) return;
+    const Corner corner = corner_in_group(own, found[group * GROUP + rank]);
     const float4* from =
         reinterpret_cast<const float4*>(bases) + size_t(group) * PIXELS * PIXELS / 4;
     basis[rank / 4][rank % 4] = from[rank];

@@ -13,6 +13,7 @@ from neuralfield.engines.patch_groups import (
     PATCH_PX,
     REACH_PX,
     ROUNDING,
+    stride_of_channel,
 )
 from neuralfield.rendering.corrected_renderer import Weights, lanczos_weights
 from neuralfield.rendering.gpu_resampling import resample_axis
@@ -34,6 +35,7 @@ class GpuPatches:
         self, small: np.ndarray, height: int, width: int, stride_px: int, device: Device
     ) -> None:
         xp, (channels, small_height, small_width) = device.xp, small.shape
+        self._stride_px = stride_px
         self._xp, self._small = xp, device.asarray(np.ascontiguousarray(small))
         # all corners that are a stride apart, and the last one, along each axis
         self._rows, self._columns = (
@@ -84,8 +86,9 @@ class GpuPatches:
 
     def filtered(self, channels: Array, threshold: float) -> Array:
         filtered = self._xp.empty_like(channels)
-        for image, total in zip(channels, filtered, strict=True):
-            arguments = image, self._found, np.float32(threshold)
+        for channel, (image, total) in enumerate(zip(channels, filtered, strict=True)):
+            stride_px = np.int32(stride_of_channel(channel, self._stride_px))
+            arguments = image, self._found, stride_px, np.float32(threshold)
             self._launch("find_bases", (self._rows,), (*arguments, self._bases), _ITERATING)
             arguments = *arguments, self._bases, self._sums
             self._launch("filter_groups", (len(self._found),), arguments, GROUP)

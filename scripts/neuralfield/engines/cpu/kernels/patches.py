@@ -79,7 +79,9 @@ def find_similar(image, tops, lefts, start, stop, found):
 
 
 @entry_point
-def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, sums, weights):
+def filter_groups(
+    image, tops, lefts, start, stop, stride_px, found, threshold, first_row, sums, weights
+):
     """Filter groups of similar patches by a hard threshold, and add up what each pixel gets.
 
     Differences from the mean of a group are transformed by its own principal components within
@@ -97,8 +99,9 @@ def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, 
     image : float32, shape (height, width)
     tops, lefts, found
         See `find_similar`.
-    start, stop : int
-        The groups to take, from left to right.
+    start, stop, stride_px : int
+        The groups to take, from left to right: those that lie so far from each other, and the last
+        ones along each axis.
     threshold : float32
     first_row : int
         The row of the image that the first row of `sums` is.
@@ -116,21 +119,24 @@ def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, 
     basis = np.zeros((_PIXELS, _PIXELS), np.float32)
     for pixel in range(_PIXELS):
         basis[pixel, pixel] = 1
-    last = -1  # group that was not flat
+    last_top, last_left = image.shape[0] - PATCH_PX, image.shape[1] - PATCH_PX
+    before_px = last_left  # where the group before lies, unless that was flat
     for number in range(start, stop):
+        top, left = tops[number], lefts[number]
+        if (top % stride_px and top < last_top) or (left % stride_px and left < last_left):
+            continue
         for rank in range(GROUP):
             place = np.int32(found[number, rank])
-            corners[rank, 0] = tops[number] + place // _SIDE - REACH_PX
-            corners[rank, 1] = lefts[number] + place % _SIDE - REACH_PX
+            corners[rank, 0] = top + place // _SIDE - REACH_PX
+            corners[rank, 1] = left + place % _SIDE - REACH_PX
         _gather(image, corners, numbers, means)
         kept = 2  # the mean of all pixels counts
         if _is_flat(numbers, threshold):
             numbers[:] = 0
+            before_px = last_left
         else:
-            goes_on = number == last + 1 and lefts[number] > lefts[last]
-            last = number
             _multiply_in_pairs(numbers, covariances)
-            for _ in range(1 if goes_on else FIRST_TURNS):
+            for _ in range(1 if before_px < left else FIRST_TURNS):
                 _multiply(basis, covariances, products)
                 _make_orthonormal(products, basis)
             for row in range(_PIXELS):
@@ -145,6 +151,7 @@ def filter_groups(image, tops, lefts, start, stop, found, threshold, first_row, 
                     kept += stays
             _inverse_haar(other)
             _multiply(other, basis, numbers)
+            before_px = left
         weight = np.float32(1) / np.float32(kept)
         _scatter(numbers, means, corners, weight, first_row, sums, weights)
 
