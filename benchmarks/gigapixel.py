@@ -94,7 +94,7 @@ def _settings(tiling: Tiling, options: argparse.Namespace) -> dict[str, Any]:
         "training": training,
         "render": {"sizes": [1024]},
         "timelapse": {"frames": 2},
-        "gpu_share": options.jobs,
+        "gpu_share": -(-options.jobs // options.gpus),
     }
 
 
@@ -205,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--phases", nargs="+", choices=PHASES, default=list(PHASES), help="what is made")
     add("--cores", type=int, default=available_cores(), help="Snakemake's cores")
     add("--jobs", type=int, default=4, help="jobs that train tiles, all at the same time")
+    add("--gpus", type=int, default=1, help="GPUs that these jobs are shared by")
     add("--tile", type=int, default=1024, help="side of a tile in pixels")
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--steps", type=int, default=500, help="steps of each tile")
