@@ -27,7 +27,7 @@ class _Strength(NamedTuple):
 _STRENGTH = _Strength(tuple(np.geomspace(34 / 255, 4 / 255, 8)), 2)
 _FINE_STRENGTH = _Strength(tuple(np.geomspace(20 / 255, 3 / 255, 16)), 3)
 _COARSE = 4
-"""What is enlarged more, as drawings are, is refined by `_FINE_STRENGTH`."""
+"""Images that are enlarged more, as drawings are, are refined by `_FINE_STRENGTH`."""
 
 _THRESHOLD = 2.7
 """Numbers of a transformed group below so many times the noise become 0."""

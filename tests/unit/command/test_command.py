@@ -16,7 +16,18 @@ from PIL import Image
 import neuralfield as nf
 from neuralfield.command.main import main
 
-TINY = ["--set", "width=8", "--set", "hidden_layers=1", "--set", "snapshots=2", "--device", "cpu"]
+TINY = [
+    "--set",
+    "width=8",
+    "--set",
+    "hidden_layers=1",
+    "--set",
+    "snapshots=2",
+    "--device",
+    "cpu",
+    "--set",
+    "residual_scale=1",
+]
 
 
 @pytest.fixture
