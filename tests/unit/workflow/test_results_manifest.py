@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import check
 import pytest
@@ -222,7 +223,7 @@ def tiles(tmp_path) -> SimpleNamespace:
         dag=SimpleNamespace(jobs=[job]), dryrun=False, rules=[rule], persistence=persistence
     )
     on_tiles = SimpleNamespace(run=SimpleNamespace(image="large", field="siren"))
-    jobs = {rule.name: on_tiles}
+    jobs: dict[str, Any] = {rule.name: on_tiles}
     keep_manifest(workflow, jobs, tmp_path)
     return SimpleNamespace(workflow=workflow, jobs=jobs, model=folder / "0_0/model.safetensors")
 
