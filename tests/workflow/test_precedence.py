@@ -181,7 +181,7 @@ def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
     assert "training.steps: 30 has no effect, because a budget finds them" in note
 
 
-@pytest.mark.parametrize(("preset", "limit_s"), [("quality", 85), ("line_art", 120)])
+@pytest.mark.parametrize(("preset", "limit_s"), [("quality", 85), ("line_art", 105)])
 def test_a_preset_has_a_limit_for_processors(preset, limit_s):
     assert budgets(read(SHIPPED, f"preset={preset}")) == {preset: [None, limit_s]}
     assert budgets(read(SHIPPED, f"preset={preset}", "budget=9")) == {preset: [9, limit_s]}
