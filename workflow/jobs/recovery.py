@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.plan import Contents, TileJob
+from jobs.plan import Contents
+from jobs.tile_job import TileJob
 from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.system.kept_renders import forget_kept
 from neuralfield.tasks.image.tile_files import changes_since
@@ -38,8 +39,8 @@ def incomplete_again(
 def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob) -> None:
     """Force a job on tiles whose files are not as it has listed them: Snakemake sees the lists."""
     for listed, path in zip(job.listed, job.lists, strict=True):
-        is_new = path not in workflow.dag.forcefiles and Path(path).exists()
-        if is_new and (changes := list(changes_since(Path(path), listed))):
+        is_made = path not in workflow.dag.forcefiles and Path(path).exists()
+        if is_made and (changes := list(changes_since(Path(path), listed))):
             others = f", and {len(changes) - 1} others" if changes[1:] else ""
             log(f"{changes[0]}{others}: the tiles are published again.")
             workflow.dag.forcefiles.add(path)

@@ -22,7 +22,7 @@ from neuralfield.system.files import read_whole, write_atomically
 from neuralfield.tasks.image.tile_files import read_list
 
 if TYPE_CHECKING:
-    from jobs.plan import TileJob
+    from jobs.tile_job import TileJob
 
 NAME = "manifest.json"
 

@@ -74,7 +74,7 @@ class CpuPatches:
             weights[:, rows] += own_weights
         for axis in (1, 2):  # a patch counts for all of its pixels
             along = np.moveaxis(weights, axis, 0)
-            for shift in (1, 2):
+            for shift in (1, PATCH_PX // 2):  # sums over 2, and then over 4
                 along[shift:] += along[:-shift]
         return sums / weights
 
