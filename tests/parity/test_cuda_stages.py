@@ -185,7 +185,9 @@ def test_update_moves_parameters_as_the_optimizer_does(gpu, settings, schedule, 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 @pytest.mark.parametrize("steps", [1, 10])
 @pytest.mark.parametrize(
-    "widths", [(512, 512, 100, 130, 17, 64, 64), (70, 70, 33, 17)], ids=["wide", "narrow"]
+    "widths",
+    [(512, 512, 100, 130, 17, 64, 64), (70, 70, 33, 17), (64, 64, 33, 17, 48)],
+    ids=["wide", "narrow", "small"],
 )
 def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
     """Matrices have all shapes; most of their gradients lie in few directions."""

@@ -3,9 +3,10 @@
 // nn/optimizers.py.
 //
 // x is a direction, or its transpose, so that it has at least as many rows as columns. A step is
-// three products, each launched for all matrices at once: x' x, its polynomial p, and x p.
+// three products, each launched for all matrices at once: x' x, its polynomial p, and x p. Where
+// all matrices fit a tile of fp16 numbers, one launch does everything, with the same results.
 //
-// Constants: MIXED (products of fp16 with float32 sums; else all in float32).
+// Constants: MIXED (products of fp16 with float32 sums; else all in float32), STEPS.
 #include "../element.cuh"
 #include "step_scalars.cuh"
 #include "../weight_blocks.cuh"
@@ -50,11 +51,10 @@ __device__ __forceinline__ void store_pair(element* target, float2 pair) {
 #endif
 }
 
-// x = direction / its norm. Grid: (any, matrices).
-extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* matrices) {
+// Returns 1 / the direction's norm; every block adds up the same numbers in the same order.
+__device__ __forceinline__ float inverse_norm(const Matrix& matrix) {
     __shared__ float sums[THREADS / 32];
-    const Matrix matrix = matrices[blockIdx.y];
-    float sum = 0.0f;  // every block adds up the same numbers in the same order
+    float sum = 0.0f;
     for (int part = int(threadIdx.x); part < matrix.parts; part += THREADS)
         sum += matrix.squares[part];
     for (int distance = 16; distance > 0; distance /= 2)
@@ -63,19 +63,50 @@ extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* ma
     __syncthreads();
     sum = 0.0f;
     for (int warp = 0; warp < THREADS / 32; ++warp) sum += sums[warp];
-    const float factor = 1.0f / (sqrtf(sum) + 1e-20f);
+    return 1.0f / (sqrtf(sum) + 1e-20f);
+}
+
+// Returns a number of x before the first step; zero in the padding.
+__device__ __forceinline__ element first_x(const Matrix& matrix, float factor, int row,
+                                           int column) {
+    const int own_row = matrix.is_transposed ? column : row;
+    const int own_column = matrix.is_transposed ? row : column;
+    const bool there = own_row < matrix.rows && own_column < matrix.columns;
+    return to_element(
+        there ? factor * matrix.direction[own_row * matrix.columns + own_column] : 0.0f);
+}
+
+// Moves two neighbours in a row of x by `values`.
+__device__ __forceinline__ void move_pair(const Matrix& matrix, float rate, int row, int column,
+                                          float2 values) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int own_row = matrix.is_transposed ? column + i : row;
+        const int own_column = matrix.is_transposed ? row : column + i;
+        if (own_row >= matrix.rows || own_column >= matrix.columns) continue;
+        float& weight = matrix.weight[size_t(own_row) * matrix.columns + own_column];
+        weight -= rate * (i ? values.y : values.x);
+        if (matrix.forward)
+            place_weight(matrix.copy_factor * weight, own_row, own_column, matrix.rows,
+                         matrix.columns, matrix.forward, matrix.backward);
+    }
+}
+
+// `update` has counted the step already.
+__device__ __forceinline__ float rate_of(const Matrix& matrix, const Scalars* scalars,
+                                         const long long* steps_taken) {
+    return matrix.step_length * scalars[(*steps_taken - 1) & 1].learning_rate;
+}
+
+// x = direction / its norm. Grid: (any, matrices).
+extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* matrices) {
+    const Matrix matrix = matrices[blockIdx.y];
+    const float factor = inverse_norm(matrix);
     const int stride = int(gridDim.x) * THREADS;
     for (int i = int(blockIdx.x) * THREADS + int(threadIdx.x); i < matrix.length * matrix.width;
          i += stride) {
-        int row = i / matrix.width, column = i - row * matrix.width;
-        if (matrix.is_transposed) {
-            const int swapped = row;
-            row = column;
-            column = swapped;
-        }
-        const bool there = row < matrix.rows && column < matrix.columns;
-        matrix.x_of(0)[i] =
-            to_element(there ? factor * matrix.direction[row * matrix.columns + column] : 0.0f);
+        const int row = i / matrix.width;
+        matrix.x_of(0)[i] = first_x(matrix, factor, row, i - row * matrix.width);
     }
 }
 
@@ -149,22 +180,86 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void take_step(const Ma
     });
 }
 
-// The last step, whose results move the weights. `update` has counted the step already.
+// The last step, whose results move the weights.
 extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_weights(
     const Matrix* matrices, int step, const Scalars* scalars, const long long* steps_taken) {
     const Matrix matrix = matrices[blockIdx.z];
-    const float rate = matrix.step_length * scalars[(*steps_taken - 1) & 1].learning_rate;
+    const float rate = rate_of(matrix, scalars, steps_taken);
     next_x(matrix, step, [&](int row, int column, float2 values) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int own_row = matrix.is_transposed ? column + i : row;
-            const int own_column = matrix.is_transposed ? row : column + i;
-            if (own_row >= matrix.rows || own_column >= matrix.columns) continue;
-            float& weight = matrix.weight[size_t(own_row) * matrix.columns + own_column];
-            weight -= rate * (i ? values.y : values.x);
-            if (matrix.forward)
-                place_weight(matrix.copy_factor * weight, own_row, own_column, matrix.rows,
-                             matrix.columns, matrix.forward, matrix.backward);
-        }
+        move_pair(matrix, rate, row, column, values);
     });
 }
+
+#if MIXED
+using Square = SharedMatrix<SIDE, SIDE>;
+
+__device__ __forceinline__ __half2* pair_of(Square& matrix, int row, int column) {
+    return reinterpret_cast<__half2*>(matrix.chunk(row, column / 8) + column % 8);
+}
+
+// finish(row, column, values) takes neighbouring results of A B, or of A' B.
+template <bool A_TRANSPOSED, typename Finish>
+__device__ __forceinline__ void small_product(Square& a, Square& b, const Finish& finish) {
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+    const int warp_row = warp % 4 * 16, warp_column = warp / 4 * 32;
+    float sums[4][4] = {};
+#pragma unroll
+    for (int k = 0; k < SIDE; k += 16) {
+        unsigned int a_part[4], b_part[4];
+        load_matrices<A_TRANSPOSED>(
+            a_part, A_TRANSPOSED
+                        ? a.chunk(k + lane % 8 + lane / 16 * 8, warp_row / 8 + lane / 8 % 2)
+                        : a.chunk(warp_row + lane % 16, k / 8 + lane / 16));
+#pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+            load_matrices<true>(b_part, b.chunk(k + lane % 16, warp_column / 8 + j + lane / 16));
+            multiply_add(sums[j], a_part, {b_part[0], b_part[1]});
+            multiply_add(sums[j + 1], a_part, {b_part[2], b_part[3]});
+        }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            finish(warp_row + half * 8 + lane / 4, warp_column + j * 8 + lane % 4 * 2,
+                   make_float2(sums[j][2 * half], sums[j][2 * half + 1]));
+}
+
+// All steps, for matrices of at most SIDE rows and columns. Grid: (matrices,).
+extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_small_weights(
+    const Matrix* matrices, const Scalars* scalars, const long long* steps_taken) {
+    __shared__ __align__(128) Square x[2], square, polynomial;
+    const Matrix matrix = matrices[blockIdx.x];
+    const float factor = inverse_norm(matrix);
+    for (int i = int(threadIdx.x); i < SIDE * SIDE; i += PRODUCT_THREADS) {
+        const int row = i / SIDE, column = i % SIDE;
+        x[0].chunk(row, column / 8)[column % 8] = first_x(matrix, factor, row, column);
+    }
+    const float rate = rate_of(matrix, scalars, steps_taken);
+#pragma unroll 1
+    for (int step = 0; step < STEPS; ++step) {
+        Square &own = x[step & 1], &next = x[(step + 1) & 1];
+        __syncthreads();
+        small_product<true>(own, own, [&](int row, int column, float2 sums) {
+            *pair_of(square, row, column) = __floats2half2_rn(sums.x, sums.y);
+        });
+        __syncthreads();
+        small_product<false>(square, square, [&](int row, int column, float2 sums) {
+            const float2 own_pair = __half22float2(*pair_of(square, row, column));
+            *pair_of(polynomial, row, column) =
+                __floats2half2_rn(-4.7750f * own_pair.x + 2.0315f * sums.x,
+                                  -4.7750f * own_pair.y + 2.0315f * sums.y);
+        });
+        __syncthreads();
+        small_product<false>(own, polynomial, [&](int row, int column, float2 sums) {
+            const float2 before = __half22float2(*pair_of(own, row, column));
+            const float2 values =
+                make_float2(3.4445f * before.x + sums.x, 3.4445f * before.y + sums.y);
+            if (step == STEPS - 1)
+                move_pair(matrix, rate, row, column, values);
+            else
+                *pair_of(next, row, column) = __floats2half2_rn(values.x, values.y);
+        });
+    }
+}
+#endif

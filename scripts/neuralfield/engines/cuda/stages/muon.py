@@ -60,21 +60,26 @@ class MuonStage:
     ) -> None:
         is_mixed = precision == "mixed"
         dtype = np.float16 if is_mixed else np.float32
+        sides = [[side // _SIDE for side in _padded(m.direction.shape)] for m in matrices]
+        longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
+        are_small = is_mixed and longest == 1
         table = np.zeros(len(matrices), _MATRIX)
         self._arrays: list[Array] = []
         for line, matrix in zip(table, matrices, strict=True):
             length, width = _padded(matrix.direction.shape)
             shapes = [(length, width)] * 2 + [(width, width)] * 2
-            arrays = [device.xp.zeros(shape, dtype) for shape in shapes]
+            arrays = [] if are_small else [device.xp.zeros(shape, dtype) for shape in shapes]
             self._arrays += arrays
-            _fill(line, matrix, [array.data.ptr for array in arrays])
+            _fill(line, matrix, [array.data.ptr for array in arrays] or [0] * len(shapes))
         self._matrices = device.asarray(table.view(np.uint8))
         self._scalars, self._step = scalars, step
-        sides = [[side // _SIDE for side in _padded(m.direction.shape)] for m in matrices]
-        longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
         self._square_grid = (widest, widest, len(matrices))
         self._grid = (widest, longest, len(matrices))
-        module = compile_module(Path(__file__).with_name("muon.cu"), {"MIXED": is_mixed})
+        constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
+        module = compile_module(Path(__file__).with_name("muon.cu"), constants)
+        self._move_small_weights = (
+            module.get_function("move_small_weights") if are_small else None
+        )
         self._normalise = module.get_function("normalise")
         self._multiply_by_itself = module.get_function("multiply_by_itself")
         self._make_polynomial = module.get_function("make_polynomial")
@@ -88,6 +93,10 @@ class MuonStage:
     def launch(self) -> None:
         """Put the stage on the current stream, behind the kernel that leaves the directions."""
         matrices, threads = self._matrices, (THREADS,)
+        if self._move_small_weights:
+            arguments = (matrices, self._scalars, self._step)
+            self._move_small_weights((self._grid[2],), threads, arguments)
+            return
         self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
         for number in range(NEWTON_SCHULZ_STEPS):
             arguments = (matrices, np.int32(number))
