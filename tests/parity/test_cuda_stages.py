@@ -10,6 +10,7 @@ from make_objective import SIREN, make_objective
 from neuralfield.engines.cuda.buffers import Buffers, PartialGradient, Pass
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.cuda.stages import sampling
+from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage
 from neuralfield.engines.cuda.stages.sampling import SamplingStage, block_constants
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
@@ -225,3 +226,22 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
         moved = to_host(places[name]) - before[name]
         expected = tensor.data - before[name]
         assert np.linalg.norm(moved - expected) < most * np.linalg.norm(expected), name
+
+
+def moved_by_muon(gpu, shapes):
+    """Return matrices after a step; those of a shape at a place begin the same each time."""
+    generator, matrices = np.random.default_rng(3), []
+    for shape in shapes:
+        weight, direction = (gpu.asarray(generator.normal(size=shape), np.float32) for _ in "wd")
+        squares = gpu.xp.square(direction).sum(axis=1)
+        matrices.append(HiddenMatrix(weight, direction, squares, None))
+    scalars, step = gpu.xp.full((2, 3), 0.125, np.float32), gpu.xp.ones((), np.int64)
+    MuonStage(gpu, matrices, scalars, step, "mixed").launch()
+    return [to_host(matrix.weight) for matrix in matrices]
+
+
+def test_muon_moves_small_matrices_the_same_beside_larger_ones(gpu):
+    shapes = [(64, 64), (48, 64), (64, 17), (7, 7)]
+    alone, beside = moved_by_muon(gpu, shapes), moved_by_muon(gpu, [*shapes, (65, 64)])
+    for found, expected in zip(alone, beside[: len(shapes)], strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -66,30 +66,28 @@ __device__ __forceinline__ float inverse_norm(const Matrix& matrix) {
     return 1.0f / (sqrtf(sum) + 1e-20f);
 }
 
-// Returns a number of x before the first step; zero in the padding.
-__device__ __forceinline__ element first_x(const Matrix& matrix, float factor, int row,
-                                           int column) {
-    const int own_row = matrix.is_transposed ? column : row;
-    const int own_column = matrix.is_transposed ? row : column;
-    const bool there = own_row < matrix.rows && own_column < matrix.columns;
-    return to_element(
-        there ? factor * matrix.direction[own_row * matrix.columns + own_column] : 0.0f);
-}
+// A number of the direction and of the weight, by its place in x; there is none in the padding.
+struct Place {
+    int row, column;
+    bool is_there;
 
-// Moves two neighbours in a row of x by `values`.
-__device__ __forceinline__ void move_pair(const Matrix& matrix, float rate, int row, int column,
-                                          float2 values) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int own_row = matrix.is_transposed ? column + i : row;
-        const int own_column = matrix.is_transposed ? row : column + i;
-        if (own_row >= matrix.rows || own_column >= matrix.columns) continue;
-        float& weight = matrix.weight[size_t(own_row) * matrix.columns + own_column];
-        weight -= rate * (i ? values.y : values.x);
-        if (matrix.forward)
-            place_weight(matrix.copy_factor * weight, own_row, own_column, matrix.rows,
-                         matrix.columns, matrix.forward, matrix.backward);
+    __device__ __forceinline__ Place(const Matrix& matrix, int x_row, int x_column)
+        : row(matrix.is_transposed ? x_column : x_row),
+          column(matrix.is_transposed ? x_row : x_column),
+          is_there(row < matrix.rows && column < matrix.columns) {}
+
+    __device__ __forceinline__ float in(const float* numbers, const Matrix& matrix) const {
+        return is_there ? numbers[size_t(row) * matrix.columns + column] : 0.0f;
     }
+};
+
+__device__ __forceinline__ void put_weight(const Matrix& matrix, const Place& place,
+                                           float weight) {
+    if (!place.is_there) return;
+    matrix.weight[size_t(place.row) * matrix.columns + place.column] = weight;
+    if (matrix.forward)
+        place_weight(matrix.copy_factor * weight, place.row, place.column, matrix.rows,
+                     matrix.columns, matrix.forward, matrix.backward);
 }
 
 // `update` has counted the step already.
@@ -106,8 +104,20 @@ extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* ma
     for (int i = int(blockIdx.x) * THREADS + int(threadIdx.x); i < matrix.length * matrix.width;
          i += stride) {
         const int row = i / matrix.width;
-        matrix.x_of(0)[i] = first_x(matrix, factor, row, i - row * matrix.width);
+        const Place place(matrix, row, i - row * matrix.width);
+        matrix.x_of(0)[i] = to_element(factor * place.in(matrix.direction, matrix));
     }
+}
+
+// Pairs of the polynomial, from those of the square and of its own square.
+__device__ __forceinline__ float2 polynomial_pair(float2 square, float2 sums) {
+    return make_float2(-4.7750f * square.x + 2.0315f * sums.x,
+                       -4.7750f * square.y + 2.0315f * sums.y);
+}
+
+// Pairs of the next x, from those of x and of x polynomial.
+__device__ __forceinline__ float2 next_pair(float2 before, float2 sums) {
+    return make_float2(3.4445f * before.x + sums.x, 3.4445f * before.y + sums.y);
 }
 
 // Results of a tile come in groups; `take` is given them in pairs of neighbours.
@@ -147,9 +157,8 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void make_polynomial(
     if (row0 >= matrix.width || column0 >= matrix.width) return;
     auto take = [&](int row, int column, float2 sums) {
         const size_t index = size_t(row0 + row) * matrix.width + column0 + column;
-        const float2 square = load_pair(matrix.square + index);
-        store_pair(matrix.polynomial + index, make_float2(-4.7750f * square.x + 2.0315f * sums.x,
-                                                          -4.7750f * square.y + 2.0315f * sums.y));
+        store_pair(matrix.polynomial + index,
+                   polynomial_pair(load_pair(matrix.square + index), sums));
     };
     matrix_product<SIDE, SIDE, false, false, false>(
         matrix.square + size_t(row0) * matrix.width, matrix.width, matrix.square + column0,
@@ -164,8 +173,7 @@ __device__ __forceinline__ void next_x(const Matrix& matrix, int step, const Tak
     const element* x = matrix.x_of(step) + size_t(row0) * matrix.width;
     auto take = [&](int row, int column, float2 sums) {
         const float2 before = load_pair(x + size_t(row) * matrix.width + column0 + column);
-        put(row0 + row, column0 + column,
-            make_float2(3.4445f * before.x + sums.x, 3.4445f * before.y + sums.y));
+        put(row0 + row, column0 + column, next_pair(before, sums));
     };
     matrix_product<SIDE, SIDE, false, false, false>(x, matrix.width, matrix.polynomial + column0,
                                                     matrix.width, matrix.width,
@@ -186,7 +194,12 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_weights(
     const Matrix matrix = matrices[blockIdx.z];
     const float rate = rate_of(matrix, scalars, steps_taken);
     next_x(matrix, step, [&](int row, int column, float2 values) {
-        move_pair(matrix, rate, row, column, values);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const Place place(matrix, row, column + i);
+            const float weight = place.in(matrix.weight, matrix);
+            put_weight(matrix, place, weight - rate * (i ? values.y : values.x));
+        }
     });
 }
 
@@ -197,7 +210,17 @@ __device__ __forceinline__ __half2* pair_of(Square& matrix, int row, int column)
     return reinterpret_cast<__half2*>(matrix.chunk(row, column / 8) + column % 8);
 }
 
-// finish(row, column, values) takes neighbouring results of A B, or of A' B.
+// work(part, row, column): the thread's eight pairs of neighbours in a result.
+template <typename Work>
+__device__ __forceinline__ void for_own_pairs(const Work& work) {
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+#pragma unroll
+    for (int part = 0; part < 8; ++part)
+        work(part, warp % 4 * 16 + part / 4 * 8 + lane / 4,
+             warp / 4 * 32 + part % 4 * 8 + lane % 4 * 2);
+}
+
+// finish(part, row, column, values) takes pairs of results of A B, or of A' B.
 template <bool A_TRANSPOSED, typename Finish>
 __device__ __forceinline__ void small_product(Square& a, Square& b, const Finish& finish) {
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -217,12 +240,10 @@ __device__ __forceinline__ void small_product(Square& a, Square& b, const Finish
             multiply_add(sums[j + 1], a_part, {b_part[2], b_part[3]});
         }
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            finish(warp_row + half * 8 + lane / 4, warp_column + j * 8 + lane % 4 * 2,
-                   make_float2(sums[j][2 * half], sums[j][2 * half + 1]));
+    for_own_pairs([&](int part, int row, int column) {
+        const float* pair = &sums[part % 4][part / 4 * 2];
+        finish(part, row, column, make_float2(pair[0], pair[1]));
+    });
 }
 
 // All steps, for matrices of at most SIDE rows and columns. Grid: (matrices,).
@@ -230,35 +251,44 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_small_weights
     const Matrix* matrices, const Scalars* scalars, const long long* steps_taken) {
     __shared__ __align__(128) Square x[2], square, polynomial;
     const Matrix matrix = matrices[blockIdx.x];
-    const float factor = inverse_norm(matrix);
-    for (int i = int(threadIdx.x); i < SIDE * SIDE; i += PRODUCT_THREADS) {
-        const int row = i / SIDE, column = i % SIDE;
-        x[0].chunk(row, column / 8)[column % 8] = first_x(matrix, factor, row, column);
-    }
-    const float rate = rate_of(matrix, scalars, steps_taken);
+    float directions[8][2], weights[8][2];  // all loads are under way before the first wait
+    for_own_pairs([&](int part, int row, int column) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const Place place(matrix, row, column + i);
+            directions[part][i] = place.in(matrix.direction, matrix);
+            weights[part][i] = place.in(matrix.weight, matrix);
+        }
+    });
+    const float rate = rate_of(matrix, scalars, steps_taken), factor = inverse_norm(matrix);
+    for_own_pairs([&](int part, int row, int column) {
+        *pair_of(x[0], row, column) =
+            saturated(factor * directions[part][0], factor * directions[part][1]);
+    });
 #pragma unroll 1
     for (int step = 0; step < STEPS; ++step) {
         Square &own = x[step & 1], &next = x[(step + 1) & 1];
         __syncthreads();
-        small_product<true>(own, own, [&](int row, int column, float2 sums) {
+        small_product<true>(own, own, [&](int, int row, int column, float2 sums) {
             *pair_of(square, row, column) = __floats2half2_rn(sums.x, sums.y);
         });
         __syncthreads();
-        small_product<false>(square, square, [&](int row, int column, float2 sums) {
-            const float2 own_pair = __half22float2(*pair_of(square, row, column));
-            *pair_of(polynomial, row, column) =
-                __floats2half2_rn(-4.7750f * own_pair.x + 2.0315f * sums.x,
-                                  -4.7750f * own_pair.y + 2.0315f * sums.y);
+        small_product<false>(square, square, [&](int, int row, int column, float2 sums) {
+            const __half2 own_pair = *pair_of(square, row, column);
+            const float2 pair = polynomial_pair(__half22float2(own_pair), sums);
+            *pair_of(polynomial, row, column) = __floats2half2_rn(pair.x, pair.y);
         });
         __syncthreads();
-        small_product<false>(own, polynomial, [&](int row, int column, float2 sums) {
+        small_product<false>(own, polynomial, [&](int part, int row, int column, float2 sums) {
             const float2 before = __half22float2(*pair_of(own, row, column));
-            const float2 values =
-                make_float2(3.4445f * before.x + sums.x, 3.4445f * before.y + sums.y);
-            if (step == STEPS - 1)
-                move_pair(matrix, rate, row, column, values);
-            else
+            const float2 values = next_pair(before, sums);
+            if (step < STEPS - 1) {
                 *pair_of(next, row, column) = __floats2half2_rn(values.x, values.y);
+            } else {
+                put_weight(matrix, Place(matrix, row, column), weights[part][0] - rate * values.x);
+                put_weight(matrix, Place(matrix, row, column + 1),
+                           weights[part][1] - rate * values.y);
+            }
         });
     }
 }

@@ -77,9 +77,7 @@ class MuonStage:
         self._grid = (widest, longest, len(matrices))
         constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
         module = compile_module(Path(__file__).with_name("muon.cu"), constants)
-        self._move_small_weights = (
-            module.get_function("move_small_weights") if are_small else None
-        )
+        self._move_small_weights = module.get_function("move_small_weights") if are_small else None
         self._normalise = module.get_function("normalise")
         self._multiply_by_itself = module.get_function("multiply_by_itself")
         self._make_polynomial = module.get_function("make_polynomial")
