@@ -109,10 +109,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* ma
     }
 }
 
-// Pairs of the polynomial, from those of the square and of its own square.
+// Pairs of the polynomial, from those of the square and of its own square, rounded in the same
+// places by all kernels.
 __device__ __forceinline__ float2 polynomial_pair(float2 square, float2 sums) {
-    return make_float2(-4.7750f * square.x + 2.0315f * sums.x,
-                       -4.7750f * square.y + 2.0315f * sums.y);
+    return make_float2(fmaf(-4.7750f, square.x, 2.0315f * sums.x),
+                       fmaf(-4.7750f, square.y, 2.0315f * sums.y));
 }
 
 // Pairs of the next x, from those of x and of x polynomial.
