@@ -45,7 +45,7 @@ def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterato
 
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
     """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
-    from neuralfield.images.reading import image_size
+    from neuralfield.images.image_file import image_size
     from neuralfield.rendering.render import size_for_longer_side
 
     try:

@@ -100,7 +100,7 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
 
 def _size_px(path: Path, where: str) -> tuple[int, int]:
     """Return width and height from the file's first bytes; the image itself stays closed."""
-    from neuralfield.images.reading import image_size
+    from neuralfield.images.image_file import image_size
 
     try:
         return image_size(path)

@@ -11,9 +11,16 @@ from PIL import Image
 from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
-from neuralfield.images.image import CHANNELS, MODES, ImageData, require_mode
+from neuralfield.images.image import (
+    CHANNELS,
+    MODES,
+    ImageData,
+    image_of_pixels,
+    require_mode,
+    simplest_pixels,
+)
+from neuralfield.images.image_file import pixels_of_pillow
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
 from neuralfield.images.resizing import target_size
 
 WHERE = "image"

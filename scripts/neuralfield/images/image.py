@@ -1,6 +1,6 @@
 """An image in memory, and the arithmetic between its modes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,6 +131,37 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
     if values.shape[2] == 3 and channels == 4:
         values = np.concatenate([values, np.ones_like(values[..., :1])], axis=2)
     return values
+
+
+def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
+    """Make an image of levels, uint8 or uint16, of shape (height, width, 1, 3 or 4).
+
+    `mode` and `threshold` are those of `neuralfield.images.image_file.read_image`, but for
+    ``auto``, which keeps all channels.
+    """
+    own_mode = MODES[pixels.shape[2]]
+    image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
+    if mode != "auto":
+        return image.converted(mode, threshold)
+    white = image.max_value
+    if own_mode == "grey" and _everywhere(pixels, lambda band: (band == 0) | (band == white)):
+        return image.converted("bilevel")
+    return image
+
+
+def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
+    """Drop an alpha that is opaque everywhere, then two channels where all three are equal."""
+    white = np.iinfo(pixels.dtype).max
+    if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
+        pixels = pixels[..., :3]
+    if pixels.shape[2] == 3 and _everywhere(pixels, lambda band: band[..., :1] == band[..., 1:]):
+        pixels = pixels[..., :1]
+    return np.ascontiguousarray(pixels)
+
+
+def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Return whether a condition holds for every pixel, by bands, so that a no comes early."""
+    return all(holds(pixels[band]).all() for band in row_bands(pixels))
 
 
 def require_mode(mode: str, *others: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
 from neuralfield.images.image import ImageShape
-from neuralfield.images.writing import PngBandWriter
+from neuralfield.images.image_file import PngBandWriter
 from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
