@@ -1,6 +1,7 @@
 """An image in memory, and the arithmetic between its modes."""
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -181,11 +182,29 @@ def row_bands(array: np.ndarray) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, len(array), rows))
 
 
-def proportional_size(own: tuple[int, int], longer_px: int) -> tuple[int, int]:
-    """Return width and height in the proportions of `own`, the longer side `longer_px`."""
+def target_size(own: tuple[int, int], size: int | Sequence[int] | None) -> tuple[int, int]:
+    """Return the width and height in px that `size` stands for, of an image with sides `own`; see
+    `neuralfield.images.resizing.resize_image`.
+    """
+    if size is None:
+        return own
+    asked, count = (size, 2) if isinstance(size, Sequence) else ([size], 1)
+    try:
+        sides = [operator.index(side) for side in asked]
+    except TypeError:
+        sides = []
+    if len(sides) != count or min(sides) < 1:
+        raise ConfigError(
+            "size",
+            repr(size),
+            "a whole number of pixels >= 1 for the longer side, or [width, height]",
+            "remove it to keep the image's own size",
+        )
+    if count == 2:
+        return sides[0], sides[1]
     longer = max(own)
     # whole-number arithmetic: half a pixel always rounds up, at any size
-    width, height = (max(1, (2 * side * longer_px + longer) // (2 * longer)) for side in own)
+    width, height = (max(1, (2 * side * sides[0] + longer) // (2 * longer)) for side in own)
     return width, height
 
 
