@@ -5,21 +5,6 @@
 // serves for 8 points and a value for 4 outputs. A second shader makes means of pixels from points.
 
 const POINTS_OF_THREAD = 8;
-const WGSL_ACTIVATIONS = {
-  sine: () => "return sine(z);",
-  "variable sine": (layer) => `return sine(${number(layer.frequency)} * (abs(z) + 1.0) * z);`,
-  gaussian: () => "return exp(-(z * z));",
-  relu: () => "return max(z, vec4f(0.0));",
-  tanh: () => "return 1.0 - 2.0 / (exp(2.0 * clamp(z, vec4f(-15.0), vec4f(15.0))) + 1.0);",
-  sigmoid: () => "return 1.0 / (1.0 + exp(clamp(-z, vec4f(-80.0), vec4f(80.0))));",
-  product: () => "return z;",
-  gabor: (layer) => `let a = z.xz;
-  let b = z.yw;
-  let size = exp(${number(-layer.scale * layer.scale)} * (a * a + b * b) - ${number(layer.frequency)} * b);
-  let phase = ${number(layer.frequency)} * a;
-  let sines = sine(vec4f(phase + 1.5707963267948966, phase));
-  return vec4f(size.x * sines.x, size.x * sines.z, size.y * sines.y, size.y * sines.w);`,
-};
 
 const WGSL_HEAD = `
 struct About {
@@ -143,7 +128,7 @@ ${four}`;
 // values of a point take.
 function wgslNetwork(network, passes, { groupPoints, threads, across }) {
   const activations = network.layers.slice(0, -1).map((layer, index) =>
-    `fn activation${index}(z: vec4f) -> vec4f { ${WGSL_ACTIVATIONS[layer.activation](layer)} }`);
+    `fn activation${index}(z: vec4f) -> vec4f { return ${ACTIVATIONS[layer.activation](layer)}; }`);
   const layerCode = (layer, index) => {
     const { texels, offset } = passes.find((pass) => pass.layer === index);
     const sums = texels * layer.factors;
