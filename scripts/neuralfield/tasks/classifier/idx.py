@@ -127,13 +127,11 @@ def _in_words(shape: tuple[int, ...]) -> str:
 
 
 def _require_checksum(where: str, file: BinaryIO, sha256: str) -> None:
-    digest = hashlib.sha256()
-    while part := file.read(_AT_ONCE):
-        digest.update(part)
+    found = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
-    if digest.hexdigest() != sha256.lower():
+    if found != sha256.lower():
         remedy = f"{FETCH_AGAIN}, or mend the checksum in the settings"
-        raise InputError(where, f"has the SHA-256 {digest.hexdigest()}", sha256.lower(), remedy)
+        raise InputError(where, f"has the SHA-256 {found}", sha256.lower(), remedy)
 
 
 def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
