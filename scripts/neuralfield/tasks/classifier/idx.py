@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def _in_words(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def _require_checksum(where: str, file: BinaryIO, sha256: str) -> None:
+def _require_checksum(where: str, file: Any, sha256: str) -> None:
     found = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
     if found != sha256.lower():
