@@ -51,15 +51,17 @@ vec2 point(int plane) {
   return at + (offset - spread.zw) * spread.xy;
 }`;
 
-// The GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
-const SINE = `
-vec4 sine(vec4 x) {
-  vec4 turns = round(x * 0.3183098861837907);
-  vec4 r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
-  vec4 s = r * r;
+// The body of a function of x, in GLSL and in WGSL by their words for constants and variables. The
+// GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
+const sineBody = (constant, variable) => `
+  ${constant} turns = round(x * 0.3183098861837907);
+  ${variable} r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
+  ${constant} s = r * r;
   r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
     + s * (2.7557319e-6 - s * 2.5052108e-8))));
-  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
+  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));`;
+
+const SINE = `vec4 sine(vec4 x) {${sineBody("vec4", "vec4")}
 }`;
 
 const number = (value) => {

@@ -35,13 +35,7 @@ fn point(number: u32) -> vec2f {
 }`;
 
 const WGSL_SINE = `
-fn sine(x: vec4f) -> vec4f {
-  let turns = round(x * 0.3183098861837907);
-  var r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
-  let s = r * r;
-  r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
-    + s * (2.7557319e-6 - s * 2.5052108e-8))));
-  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
+fn sine(x: vec4f) -> vec4f {${sineBody("let", "var")}
 }
 fn turn(turns: f32) -> f32 { return sine(vec4f(6.283185307179586 * (turns - round(turns)))).x; }`;
 
