@@ -15,8 +15,8 @@ from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
 from measuring.ours import lost_db
 
+from neuralfield.images.image_file import read_image
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.reading import read_image
 
 COLUMNS = {
     "kind": ("images", "{}"),

@@ -24,9 +24,8 @@ from measuring.line_drawings import DRAWINGS, line_drawing
 from measuring.measure import print_header, print_row
 
 from neuralfield.images import ImageData
-from neuralfield.images.reading import read_image
+from neuralfield.images.image_file import read_image, write_image
 from neuralfield.images.resizing import resize_image
-from neuralfield.images.writing import write_image
 from neuralfield.system.device import select_device
 
 _HEADER = (

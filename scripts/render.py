@@ -9,7 +9,8 @@ from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
-from neuralfield.system.kept_renders import keep, put_back, sha256_of
+from neuralfield.system.kept_renders import keep, put_back
+from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.image.mosaic import load_trained
 
 
@@ -35,7 +36,7 @@ def main(
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)
     options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "threads": threads}
-    common = (samples, bit_depth, place.kind, version, sha256_of([model]))
+    common = (samples, bit_depth, place.kind, version, sha256_of(model))
     paths = [renders] if isinstance(renders, Path) else renders
     for path, part in zip(paths, parts, strict=True):
         left, top, right, bottom = part["box"]

@@ -1,6 +1,7 @@
 """Make a time-lapse of a training, from the snapshots kept on the way."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,9 +76,7 @@ def main(
             rendered = render(finished, *sides, device=place, threads=threads)
             final_psnr_db = finite_db(psnr_db(as_seen(rendered), truth))
 
-    # Rendering takes most of the time: it is done once, for all formats.
-    timelapse = []
-    for step in steps:
+    def frame_of(step: int) -> np.ndarray:
         snapshot = load_trained_snapshot(snapshots[step], step, finished)
         samples = min(choose_samples(snapshot, width, height), MOST_SAMPLES)
         values = render(
@@ -86,9 +85,17 @@ def main(
         frame = to_frame(values)
         measured_db = final_psnr_db if step == last_step else None
         text = label_of(step, learning, measured_db)
-        timelapse.append(label_frame(frame, text) if label else frame)
-    for output in outputs:
-        write_timelapse(output, timelapse, frames_per_second)
+        return label_frame(frame, text) if label else frame
+
+    # rendered once for all formats, while those that are there are written
+    renderer = ThreadPoolExecutor(1)
+    try:
+        rendered = [renderer.submit(frame_of, step) for step in steps]
+        for output in outputs:
+            film = (frame.result() for frame in rendered)
+            write_timelapse(output, film, frames_per_second)
+    finally:
+        renderer.shutdown(cancel_futures=True)
 
 
 def already_measured_db(model: Path) -> float | None:

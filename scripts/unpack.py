@@ -57,7 +57,7 @@ def main(
         def counted(bands: Iterator[ImageData]) -> Iterator[ImageData]:
             """Count tones by threads, while the bands are written and others read."""
             for band in bands:
-                seen.append(pool.submit(_tones_of, band))
+                seen.append(pool.submit(ToneCount().see, band))
                 yield band
                 if len(seen) > BANDS_AHEAD * threads:
                     tones.add(seen.popleft().result())
@@ -80,12 +80,6 @@ def _read_ahead(reader: Executor, bands: Iterator[ImageData]) -> Iterator[ImageD
     while (band := future.result()) is not None:
         future = reader.submit(next, bands, None)
         yield band
-
-
-def _tones_of(band: ImageData) -> ToneCount:
-    tones = ToneCount()
-    tones.see(band)
-    return tones
 
 
 if __name__ == "__main__":

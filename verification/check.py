@@ -15,8 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
 
-from jobs.results_manifest import NAME, Output, read_manifest, sha256_of, visible_files  # noqa: E402
+from jobs.results_manifest import NAME, Output, read_manifest  # noqa: E402
 from neuralfield.system.errors import InputError  # noqa: E402
+from neuralfield.system.files import visible_files  # noqa: E402
+from neuralfield.system.provenance import sha256_of  # noqa: E402
 
 MADE_BY_NO_RULE = {"README.md", "batches.jsonl", NAME}
 

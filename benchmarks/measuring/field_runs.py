@@ -11,8 +11,8 @@ import numpy as np
 from measuring.images import DRAWING, PHOTO
 from measuring.ours import TrainingSteps, fit_db, image_task, lost_db
 from neuralfield.images import ImageData
+from neuralfield.images.image_file import read_image
 from neuralfield.images.metrics import psnr_db
-from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
 from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual

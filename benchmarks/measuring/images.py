@@ -7,7 +7,7 @@ import numpy as np
 
 from measuring import ROOT
 from neuralfield.images import ImageData
-from neuralfield.images.reading import read_image
+from neuralfield.images.image_file import read_image
 from neuralfield.images.resizing import resize_image
 
 _RESOURCES = ROOT / "workflow" / "resources"

@@ -11,7 +11,8 @@ from typing import Any
 
 from entry.job import paths_of, show_line
 from entry.progress import Preview, ProgressFile, preview_path, progress_path
-from neuralfield.rendering.publishing import compile_ahead, publishing
+from neuralfield.rendering.compiling import compile_ahead
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import guard_gpu
@@ -165,9 +166,9 @@ def train_task(
         stack.enter_context(_naming_budgets(training))
         task = make_task()
         device = select_device(training["device"])
-        task, found = within_budget(task, training, device, cores, state.parent)
         if not segment_folder:
             stack.enter_context(compile_ahead(task, device))
+        task, found = within_budget(task, training, device, cores, state.parent)
         steps = task.training.steps
         until_step = steps * segment // training.get("segments", 1)
         file = progress_path(log_path) if log_path else None

@@ -14,10 +14,9 @@ from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from reporting.embedded import (
     Box,
-    crop_uri,
     file_uri,
     most_detailed_box,
-    overview_uri,
+    overviews_and_crops,
     thumbnail_uri,
 )
 from reporting.page import Titled
@@ -180,15 +179,14 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
         timelapse_bytes += path.stat().st_size
         return file_uri(path) if timelapse_bytes <= TIMELAPSE_BYTES else _where(path)
 
-    def network(files: NetworkFiles, box: Box) -> ShownNetwork:
+    def network(files: NetworkFiles, redraw: tuple[str, str]) -> ShownNetwork:
         films = sorted(files.timelapses, key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix))
-        redraw = files.comparison / "redraw.png"
         return ShownNetwork(
             name=files.folder.name,
             colour=colours[files.folder.name],
             numbers=read_own_metrics(files.metrics, SHOWN),
-            redraw=overview_uri(redraw),
-            crop=crop_uri(redraw, box),
+            redraw=redraw[0],
+            crop=redraw[1],
             timelapse=timelapse(films[0]) if films else None,
             timelapse_is_video=bool(films) and films[0].suffix == ".mp4",
             kind=files.kind,
@@ -202,7 +200,10 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
         source_path = comparison / "source.png" if enlarged else trained_on
         source, image = read_made_image(source_path), read_made_image(trained_on)
         box = most_detailed_box(source.values(), round(source.width / image.width))
-        shown = [network(files, box) for files in own]
+        plain = {key: comparison / f"{key}.png" for key in ENLARGEMENTS if enlarged}
+        redraws = [files.comparison / "redraw.png" for files in own]
+        uris = overviews_and_crops({trained_on, source_path, *redraws, *plain.values()}, box)
+        shown = [network(files, uris[redraw]) for files, redraw in zip(own, redraws, strict=True)]
         size, numbers = (image.width, image.height), shown[0].numbers
         if "tiles" in numbers:  # the image that is here is a reduced one
             size = (numbers["width"], numbers["height"])
@@ -210,15 +211,18 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
             ImageSection(
                 name=name,
                 thumbnail=thumbnail_uri(trained_on),
-                training_image=overview_uri(trained_on),
-                source=overview_uri(source_path),
-                source_crop=crop_uri(source_path, box),
+                training_image=uris[trained_on][0],
+                source=uris[source_path][0],
+                source_crop=uris[source_path][1],
                 mode=MODES[image.mode],
                 size=size,
                 source_size=(source.width, source.height) if enlarged else size,
                 crop_place=_in_percent(box, source.width, source.height),
                 networks=shown,
-                enlargements=_enlargements(comparison, shown[0], box) if enlarged else [],
+                enlargements=[
+                    Enlargement(ENLARGEMENTS[key], numbers[f"upscale_{key}_psnr_db"], *uris[path])
+                    for key, path in plain.items()
+                ],
                 curves=_curves(shown, own),
             )
         )
@@ -253,18 +257,6 @@ def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float,
         round(100 * (right - left) / width, 3),
         round(100 * (bottom - top) / height, 3),
     )
-
-
-def _enlargements(comparison: Path, network: ShownNetwork, box: Box) -> list[Enlargement]:
-    return [
-        Enlargement(
-            name=title,
-            psnr_db=network.numbers[f"upscale_{name}_psnr_db"],
-            image=overview_uri(comparison / f"{name}.png"),
-            crop=crop_uri(comparison / f"{name}.png", box),
-        )
-        for name, title in ENLARGEMENTS.items()
-    ]
 
 
 def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple[str, Markup]]:

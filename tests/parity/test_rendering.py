@@ -8,7 +8,7 @@ import pytest
 
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.image import MODES
-from neuralfield.images.reading import read_image
+from neuralfield.images.image_file import read_image
 from neuralfield.rendering import make_renderer
 from neuralfield.rendering import render as rendering
 from neuralfield.rendering.array_renderer import ArrayRenderer

@@ -1,20 +1,11 @@
-"""Sizes in pixels: that an image is trained at, and renders that would be too large."""
+"""Renders that would be too large."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from config.wording import Place, WhereIs
-from neuralfield.images.image import ImageShape, proportional_size
+from neuralfield.images.image import ImageShape, target_size
 from neuralfield.system.errors import ConfigError, NeuralfieldError
-
-
-def size_in_training(own: tuple[int, int], size: Any) -> tuple[int, int]:
-    """Return width and height after the resizing that `size`, a setting of an image, asks for."""
-    if size is None:
-        return own
-    if not isinstance(size, int):
-        return size[0], size[1]
-    return proportional_size(own, size)
 
 
 def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
@@ -45,7 +36,7 @@ def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterato
 
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
     """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
-    from neuralfield.images.reading import image_size
+    from neuralfield.images.image_file import image_size
     from neuralfield.rendering.render import size_for_longer_side
 
     try:
@@ -53,5 +44,5 @@ def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float])
     except NeuralfieldError:
         return 0, 0
     left, top, right, bottom = box
-    shape = ImageShape(*size_in_training(own, image.get("size")), channels=1)
+    shape = ImageShape(*target_size(own, image.get("size")), channels=1)
     return size_for_longer_side(shape, longer_px, (left, top, right, bottom))

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from config.image_sizes import size_in_training
 from config.named_files import require_file
 from config.wording import Place, as_written, name_place
-from neuralfield.images.image import usual_size_px
+from neuralfield.images.image import target_size, usual_size_px
 from neuralfield.system.errors import ConfigError, InputError
 
 TAKEN_NAMES = ("tables", "classifiers")
@@ -100,7 +99,7 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
 
 def _size_px(path: Path, where: str) -> tuple[int, int]:
     """Return width and height from the file's first bytes; the image itself stays closed."""
-    from neuralfield.images.reading import image_size
+    from neuralfield.images.image_file import image_size
 
     try:
         return image_size(path)
@@ -117,7 +116,7 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
         return f"{line}, trained at that size; size=N chooses another longer side."
     if not isinstance(size, int):
         return f"{line}, trained at size {as_written(size)}."
-    sides = size_in_training(shape, size)
+    sides = target_size(shape, size)
     verb = "enlarged" if size > max(shape) else "reduced"
     return (
         f"{line}, {verb} to {sides[0]} x {sides[1]} for training; size=N chooses another"

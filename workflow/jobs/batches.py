@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from config.configuration import Run
 from config.sweeps import Sweep
-from neuralfield.images.reading import image_size
+from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
 from neuralfield.tasks.training_settings import BUDGETS, MAKES_NO_DIFFERENCE

@@ -13,7 +13,6 @@ from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
 from jobs.startup import UserError
 from jobs.tile_job import TileJob
-from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.input_files import read_json
 from neuralfield.system.settings import settings_of
@@ -89,16 +88,13 @@ class Plan:
     def image_of(self, wildcards: Any) -> Settings:
         """Return the settings of the image of a job, or the size of its tile."""
         if hasattr(wildcards, "tile"):
-            tile = self.tile_of(wildcards)
+            tile = self.tiled[wildcards.image][1].named(wildcards.tile)
             return {"size": [tile.width, tile.height]}
         return self.config["images"][wildcards.image]
 
     def tiles_of(self, image: str) -> list[str]:
         """Return the names of an image's tiles; none where it is trained as a whole."""
         return [tile.name for tile in self.tiled[image][1]] if image in self.tiled else []
-
-    def tile_of(self, wildcards: Any) -> Tile:
-        return self.tiled[wildcards.image][1].named(wildcards.tile)
 
     def network_of(self, wildcards: Any) -> Settings:
         """Return the settings of a job's network: an image's, a table's or a classifier's."""

@@ -7,8 +7,6 @@ that went wrong) looks unchanged to it; ``make check`` compares the bytes.
 import contextlib
 import hashlib
 import json
-import os
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralfield.system.errors import InputError, NeuralfieldError
-from neuralfield.system.files import read_whole, write_atomically
+from neuralfield.system.files import read_whole, visible_files, write_atomically
+from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.image.tile_files import read_list
 
 if TYPE_CHECKING:
@@ -185,25 +184,6 @@ def read_manifest(results: Path) -> dict[str, Output]:
             " as they are then for whole"
         )
         raise InputError(str(path), found, _EXPECTED, remedy) from error
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a plain file; `OSError` says that it is none, or cannot be read."""
-    # a pipe that nobody writes to would be waited for
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "no plain file", str(path))
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def visible_files(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted, except hidden ones and those in hidden folders."""
-    found = []
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(where, name) for name in names if not name.startswith(".")]
-    return sorted(found)
 
 
 def modified_at_s(path: Path) -> float | None:

@@ -81,7 +81,7 @@ rule pyramid:
         facts="results/{image}/picture.json",
         template=[
             workflow_file(f"scripts/neuralfield/viewing/template/{name}")
-            for name in ("pyramid.html.j2", "pyramid.js")
+            for name in ("pyramid.html.j2", "pointers.js", "pyramid.js")
         ],
     output:
         pyramid=directory("results/{image}/{field}/pyramid"),

@@ -11,7 +11,6 @@ rule report:
             runs=PLAN.trained_runs(PLAN.single_runs),
         ),
         timelapses=PLAN.timelapses(PLAN.single_runs),
-        summary="results/summary.csv",
         sweep_tables=(
             [f"results/{table}.csv" for table in ("summary", "comparison", "comparison_by_image")]
             if PLAN.sweeps

@@ -10,6 +10,8 @@ import platform
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from neuralfield.system.errors import StorageError
+from neuralfield.system.files import write_json
 from terminal.planned import PlannedJob, Work
 
 START_S = {"train": 4.0, "report": 4.0, "timelapse": 3.0, "evaluate": 3.0, "render": 2.5}
@@ -94,16 +96,9 @@ class Durations:
         """
         if self.path is None or not (self.start_s or self.shares):
             return
-        start_s, shares = (
-            _between(self._kept[0], self.start_s),
-            _between(self._kept[1], self.shares),
-        )
-        content = json.dumps({"start_s": start_s, "shares": shares}, indent=1)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(content)
-            temporary.replace(self.path)
+        start_s, shares = map(_between, self._kept, (self.start_s, self.shares))
+        with contextlib.suppress(OSError, StorageError):
+            write_json(self.path, {"start_s": start_s, "shares": shares}, indent=1)
 
     def _start_s(self, rule: str) -> float:
         family = _rule_family(rule)

@@ -12,6 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from neuralfield.api.arguments import require_path
+from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.files import storage_errors
@@ -59,6 +60,7 @@ def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
         folder = stack.enter_context(_folder(conditions.folder))
         threads = conditions.threads or available_cores()
         how = {**conditions.budget, "engine": conditions.engine}
+        stack.enter_context(compile_ahead(task, device))
         task, found = within_budget(task, how, device, threads, folder)
         report = stack.enter_context(_reporting(task, conditions))
         run = Execution(

@@ -11,10 +11,17 @@ from PIL import Image
 from neuralfield.api.arguments import require_path
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
-from neuralfield.images.image import CHANNELS, MODES, ImageData, require_mode
+from neuralfield.images.image import (
+    CHANNELS,
+    MODES,
+    ImageData,
+    image_of_pixels,
+    require_mode,
+    simplest_pixels,
+    target_size,
+)
+from neuralfield.images.image_file import pixels_of_pillow
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.reading import image_of_pixels, pixels_of_pillow, simplest_pixels
-from neuralfield.images.resizing import target_size
 
 WHERE = "image"
 _EXPECTED = "an array of shape (height, width) or (height, width, 1, 3 or 4)"
@@ -55,7 +62,7 @@ def training_image(
                 return _of_floats(values, mode, threshold)
             array = _levels_of(values)
         source = image_of_pixels(array, mode, threshold)
-    _require_size(target_size(source, size)[::-1], max_megapixels)
+    _require_size(target_size((source.width, source.height), size)[::-1], max_megapixels)
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
     return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
 

@@ -138,7 +138,7 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
 
 
 def _sides(image: Path) -> tuple[int, int]:
-    from neuralfield.images.reading import image_size
+    from neuralfield.images.image_file import image_size
 
     return image_size(image)
 

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
         "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
-        "info": (_info_parser, "say what a file holds", ""),
+        "info": (partial(_add_model, action=info), "say what a file holds", ""),
     }
     if arguments and arguments[0] in parsers:
         add, description, examples = parsers[arguments[0]]
@@ -136,10 +137,6 @@ def _view_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="HTML", help="default: MODEL.html, here")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_device(parser)
-
-
-def _info_parser(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser, info)
 
 
 def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> None:

@@ -20,7 +20,7 @@ from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 
 if TYPE_CHECKING:  # only jobs on a GPU need these many modules
     from neuralfield.engines.cuda.batch import CudaBatch
-    from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
+    from neuralfield.engines.cuda.field_engine import BatchKind
 
 ENGINES = ("auto", "cpu", "cuda", "tape")
 
@@ -174,7 +174,9 @@ class EngineBatch:
     def _run_on_gpu(
         self, engines: Sequence[Engine], first_step: int, count: int, follow_up: FollowUp
     ) -> None:
-        groups: dict[BatchKind | None, Any] = {**self._groups_of(engines)}
+        from neuralfield.engines.cuda.batch import groups_of
+
+        groups: dict[BatchKind | None, Any] = {**groups_of(engines, self._device)}
         alone = sorted(set(range(len(engines))).difference(*groups.values()))
         if alone:
             groups[None] = alone
@@ -202,12 +204,6 @@ class EngineBatch:
             batch.close()
         if self._pool:
             self._pool.close()
-
-    def _groups_of(self, engines: Sequence[Engine]) -> "dict[BatchKind, dict[int, CudaEngine]]":
-        """Return which engines of a GPU take their steps together."""
-        from neuralfield.engines.cuda.batch import groups_of
-
-        return groups_of(engines, self._device)
 
     def _batch_of(self, kind: "BatchKind", engines: list[Any]) -> "CudaBatch":
         """Return the batch of engines; it is made anew where other engines go together."""

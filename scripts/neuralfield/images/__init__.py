@@ -10,11 +10,10 @@ from neuralfield.images.facts import (
     write_facts,
 )
 from neuralfield.images.image import ImageData, convert_values
+from neuralfield.images.image_file import PngBandWriter, read_image, write_image
 from neuralfield.images.pixel_file import PixelFile, write_pixel_file
 from neuralfield.images.pixel_table import read_pixel_csv, write_pixel_csv
-from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import Overview, resize_image
-from neuralfield.images.writing import PngBandWriter, write_image
 
 __all__ = [
     "Header",

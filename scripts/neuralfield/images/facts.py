@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from neuralfield.images.image import CHANNELS, ImageData
+from neuralfield.images.image_file import read_image
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.pixel_file import PixelFile
 from neuralfield.images.pixel_table import read_pixel_csv
-from neuralfield.images.reading import read_image
 from neuralfield.images.tiling import Tile
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError

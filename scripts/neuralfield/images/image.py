@@ -1,6 +1,7 @@
 """An image in memory, and the arithmetic between its modes."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,6 +134,37 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
     return values
 
 
+def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
+    """Make an image of levels, uint8 or uint16, of shape (height, width, 1, 3 or 4).
+
+    `mode` and `threshold` are those of `neuralfield.images.image_file.read_image`, but for
+    ``auto``, which keeps all channels.
+    """
+    own_mode = MODES[pixels.shape[2]]
+    image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
+    if mode != "auto":
+        return image.converted(mode, threshold)
+    white = image.max_value
+    if own_mode == "grey" and _everywhere(pixels, lambda band: (band == 0) | (band == white)):
+        return image.converted("bilevel")
+    return image
+
+
+def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
+    """Drop an alpha that is opaque everywhere, then two channels where all three are equal."""
+    white = np.iinfo(pixels.dtype).max
+    if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
+        pixels = pixels[..., :3]
+    if pixels.shape[2] == 3 and _everywhere(pixels, lambda band: band[..., :1] == band[..., 1:]):
+        pixels = pixels[..., :1]
+    return np.ascontiguousarray(pixels)
+
+
+def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Return whether a condition holds for every pixel, by bands, so that a no comes early."""
+    return all(holds(pixels[band]).all() for band in row_bands(pixels))
+
+
 def require_mode(mode: str, *others: str) -> None:
     """Refuse a mode that is neither an image's nor one of `others`; raises `ConfigError`."""
     allowed = [*others, *CHANNELS]
@@ -150,11 +182,29 @@ def row_bands(array: np.ndarray) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, len(array), rows))
 
 
-def proportional_size(own: tuple[int, int], longer_px: int) -> tuple[int, int]:
-    """Return width and height in the proportions of `own`, the longer side `longer_px`."""
+def target_size(own: tuple[int, int], size: int | Sequence[int] | None) -> tuple[int, int]:
+    """Return the width and height in px that `size` stands for, of an image with sides `own`; see
+    `neuralfield.images.resizing.resize_image`.
+    """
+    if size is None:
+        return own
+    asked, count = (size, 2) if isinstance(size, Sequence) else ([size], 1)
+    try:
+        sides = [operator.index(side) for side in asked]
+    except TypeError:
+        sides = []
+    if len(sides) != count or min(sides) < 1:
+        raise ConfigError(
+            "size",
+            repr(size),
+            "a whole number of pixels >= 1 for the longer side, or [width, height]",
+            "remove it to keep the image's own size",
+        )
+    if count == 2:
+        return sides[0], sides[1]
     longer = max(own)
     # whole-number arithmetic: half a pixel always rounds up, at any size
-    width, height = (max(1, (2 * side * longer_px + longer) // (2 * longer)) for side in own)
+    width, height = (max(1, (2 * side * sides[0] + longer) // (2 * longer)) for side in own)
     return width, height
 
 

@@ -8,7 +8,7 @@ an ink, and other tones too. In a photograph no tone is frequent and at most edg
 
 from enum import StrEnum
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -64,8 +64,8 @@ class ToneCount:
         self._pixels = self._edges = 0
         self._tones, self._beside_edges, self._away = np.zeros((3, _LEVELS + 1), np.int64)
 
-    def see(self, band: ImageData) -> ImageData:
-        """Count the pixels of a band or a whole image, and return it."""
+    def see(self, band: ImageData) -> Self:
+        """Count the pixels of a band or a whole image; returns itself."""
         tones, is_opaque = _tones(band)
         self._pixels += tones.size
         self._tones += _histogram(tones[is_opaque])
@@ -77,7 +77,7 @@ class ToneCount:
             self._beside_edges += _histogram(lowest[is_edge]) + _histogram(highest[is_edge])
             is_away = is_away & ~is_edge
         self._away += _histogram(tones[is_away])
-        return band
+        return self
 
     def add(self, other: "ToneCount") -> None:
         """Add the counts of other bands."""
@@ -135,9 +135,7 @@ class Tones(NamedTuple):
 
 def kind_of(image: ImageData) -> Kind:
     """Return the kind of an image; see `ToneCount`."""
-    count = ToneCount()
-    count.see(image)
-    return count.kind
+    return ToneCount().see(image).kind
 
 
 def _tones(image: ImageData) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """Making an image smaller or larger."""
 
 import math
-import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +10,8 @@ from neuralfield.images.image import (
     CHANNELS,
     ImageData,
     convert_values,
-    proportional_size,
     require_mode,
+    target_size,
 )
 from neuralfield.system.errors import ConfigError
 
@@ -48,36 +47,15 @@ def resize_image(
     if filter not in FILTERS:
         raise ConfigError("filter", repr(filter), f"one of {', '.join(FILTERS)}")
     require_mode(mode, "auto")
-    size_px = target_size(image, size)
-    if size_px == (image.width, image.height):
+    own_size = (image.width, image.height)
+    size_px = target_size(own_size, size)
+    if size_px == own_size:
         return image if mode == "auto" else image.converted(mode, threshold)
     if mode == "auto":
         mode = "grey" if image.mode == "bilevel" else image.mode
     values = np.clip(_resized_values(image, size_px, filter), 0, 1)
     bit_depth = 1 if mode == "bilevel" else max(image.bit_depth, 8)
     return ImageData.from_values(convert_values(values, CHANNELS[mode]), mode, bit_depth, threshold)
-
-
-def target_size(image: ImageData, size: int | Sequence[int] | None) -> tuple[int, int]:
-    """Return the width and height in px that `size` stands for."""
-    own_size = (image.width, image.height)
-    if size is None:
-        return own_size
-    asked, count = (size, 2) if isinstance(size, Sequence) else ([size], 1)
-    try:
-        sides = [operator.index(side) for side in asked]
-    except TypeError:
-        sides = []
-    if len(sides) != count or min(sides) < 1:
-        raise ConfigError(
-            "size",
-            repr(size),
-            "a whole number of pixels >= 1 for the longer side, or [width, height]",
-            "remove it to keep the image's own size",
-        )
-    if count == 2:
-        return sides[0], sides[1]
-    return proportional_size(own_size, sides[0])
 
 
 def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> np.ndarray:

@@ -14,14 +14,11 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from neuralfield.images.image_file import COLOUR_TYPES, PNG_SIGNATURE, png_chunk
 from neuralfield.images.vips import only_loaders
 
 if TYPE_CHECKING:
     import pyvips
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
-"""The number that stands for each number of channels: grey, RGB and RGBA."""
 
 _PIECE_BYTES = 1 << 20
 
@@ -84,20 +81,15 @@ def _write_png(
             return
         depth = 8 * band.itemsize
         if rows_left == height:
-            header = (width, height, depth, _COLOUR_TYPES[band.shape[2]], 0, 0, 0)
-            pipe.write(_SIGNATURE + _chunk(b"IHDR", struct.pack(">IIBBBBB", *header)))
+            header = (width, height, depth, COLOUR_TYPES[band.shape[2]], 0, 0, 0)
+            pipe.write(PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", *header)))
         values = np.ascontiguousarray(band, f">u{band.itemsize}").reshape(len(band), -1)
         rows = np.zeros((len(band), 1 + values.shape[1] * values.itemsize), np.uint8)
         rows[:, 1:] = values.view(np.uint8)  # behind a 0: without a filter
         pieces = rows.reshape(-1).data
         for start in range(0, len(pieces), _PIECE_BYTES):
-            pipe.write(_chunk(b"IDAT", packer.compress(pieces[start : start + _PIECE_BYTES])))
+            pipe.write(png_chunk(b"IDAT", packer.compress(pieces[start : start + _PIECE_BYTES])))
         rows_left -= len(band)
     if rows_left:
         raise ValueError(f"{rows_left} rows of the image were never given")
-    pipe.write(_chunk(b"IDAT", packer.flush()) + _chunk(b"IEND", b""))
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    length, checksum = struct.pack(">I", len(content)), zlib.crc32(content, zlib.crc32(name))
-    return length + name + content + struct.pack(">I", checksum)
+    pipe.write(png_chunk(b"IDAT", packer.flush()) + png_chunk(b"IEND", b""))

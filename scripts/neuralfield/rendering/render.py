@@ -11,7 +11,7 @@ import numpy as np
 from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
 from neuralfield.images.image import ImageShape
-from neuralfield.images.writing import PngBandWriter
+from neuralfield.images.image_file import PngBandWriter
 from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
@@ -162,9 +162,8 @@ def render_bands(
             values = _average(*given) if edge is None else _average_at_edges(*given, edge)
             values = values.reshape(len(band), width, model.channels)
             # a GPU is not asked: it would have to be waited for
-            if device.kind == "cpu" and not np.isfinite(values).all():
-                found, expected = "values that are not finite", "weights that give finite values"
-                raise CheckpointError("model", found, expected, "train the network again")
+            if device.kind == "cpu":
+                _require_finite(values)
             if bit_depth is not None:
                 return to_levels(values, bit_depth)
             return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
@@ -187,10 +186,14 @@ def _enlarged(
     for values in upscaled_bands(
         network, model.settings, width, height, device=device, box=box, threads=threads
     ):
-        if not np.isfinite(values).all():
-            found, expected = "values that are not finite", "weights that give finite values"
-            raise CheckpointError("model", found, expected, "train the network again")
+        _require_finite(values)
         yield values if bit_depth is None else to_levels(values, bit_depth)
+
+
+def _require_finite(values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        found, expected = "values that are not finite", "weights that give finite values"
+        raise CheckpointError("model", found, expected, "train the network again")
 
 
 def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:

@@ -117,6 +117,15 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
         return file.read(status.st_size)
 
 
+def visible_files(folder: Path) -> list[Path]:
+    """Return all files below a folder, sorted, except hidden ones and those in hidden folders."""
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(where, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
     """Turn failures of disks and file systems into a `StorageError` that says what to do.

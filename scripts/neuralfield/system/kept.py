@@ -7,17 +7,22 @@ links. A later training with the same fingerprint publishes these bytes again an
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-from neuralfield.system.checkpoint import MOST_BYTES
 from neuralfield.system.errors import StorageError
-from neuralfield.system.files import read_whole, replacing, storage_errors, write_json
+from neuralfield.system.files import (
+    read_whole,
+    replacing,
+    storage_errors,
+    visible_files,
+    write_json,
+)
+from neuralfield.system.provenance import sha256_of
 
 FOLDER_NAME = ".kept"
 _TRAIN_ANEW = "train_anew"
@@ -46,7 +51,7 @@ class KeptResults:
         try:
             digests = self._read_list(outputs)
             for digest in set(digests.values()):
-                if _sha256(self.folder / digest) != digest:
+                if sha256_of(self.folder / digest) != digest:
                     raise ValueError(f"{digest[:10]}... does not match its checksum")
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             self.say(f"{self._list}: kept results are damaged ({error}); training anew")
@@ -54,7 +59,7 @@ class KeptResults:
         targets = {_target(outputs, name): digest for name, digest in digests.items()}
         with storage_errors():
             for folder in filter(Path.is_dir, outputs.values()):
-                for path in set(_visible_files(folder)) - set(targets):
+                for path in set(visible_files(folder)) - set(targets):
                     path.unlink(missing_ok=True)
             for target, digest in targets.items():
                 is_single = target in outputs.values()
@@ -73,8 +78,8 @@ class KeptResults:
             digests: dict[str, str] = {}
             # folders first: the last snapshot often has the bytes of the network
             for name, path in sorted(outputs.items(), key=lambda output: output[1].is_file()):
-                for file in _visible_files(path) if path.is_dir() else (path,):
-                    digest = _sha256(file)
+                for file in visible_files(path) if path.is_dir() else (path,):
+                    digest = sha256_of(file)
                     if digest not in digests.values():
                         _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
@@ -128,17 +133,6 @@ def mark_to_train_anew(folder: Path, is_wanted: bool) -> None:
 def _target(outputs: Mapping[str, Path], name: str) -> Path:
     first, *others = PurePosixPath(name).parts
     return outputs[first].joinpath(*others)
-
-
-def _visible_files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, without temporary files and those of the workflow manager."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.name.startswith("."):
-            yield path
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(read_whole(path, MOST_BYTES)).hexdigest()
 
 
 def _put(source: Path, target: Path, *, as_link: bool) -> None:

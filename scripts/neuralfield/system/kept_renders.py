@@ -4,9 +4,7 @@ A workflow manager deletes all outputs of a job before the job starts. Those tha
 the same again are put back from a hidden folder, where they are hard links.
 """
 
-import hashlib
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
+from neuralfield.system.provenance import sha256_of
 
 FOLDER_NAME = ".renders"
 RECORD_NAME = "made_from.json"
@@ -23,7 +22,7 @@ def put_back(path: Path, description: str) -> bool:
     """Put a file back if it was made from what `description` says, and not changed since."""
     kept = path.parent / FOLDER_NAME / path.name
     with suppress(OSError):
-        if _recorded(kept).get(kept.name) == [description, sha256_of([kept])]:
+        if _recorded(kept).get(kept.name) == [description, sha256_of(kept)]:
             path.unlink(missing_ok=True)
             os.link(kept, path)
             path.touch()  # a workflow manager compares it with the times of what it is made from
@@ -38,7 +37,7 @@ def keep(path: Path, description: str) -> None:
         kept.parent.mkdir(exist_ok=True)
         kept.unlink(missing_ok=True)
         os.link(path, kept)
-        recorded = _recorded(kept) | {kept.name: [description, sha256_of([kept])]}
+        recorded = _recorded(kept) | {kept.name: [description, sha256_of(kept)]}
         write_json(kept.with_name(RECORD_NAME), recorded, indent=1)
 
 
@@ -46,15 +45,6 @@ def forget_kept(folder: Path) -> None:
     """Let all files of a folder be made again."""
     with suppress(OSError):
         (folder / FOLDER_NAME / RECORD_NAME).unlink()
-
-
-def sha256_of(paths: Iterable[Path]) -> str:
-    """Return one SHA-256 for the contents of several files, in their order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
 
 
 def _recorded(kept: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -26,6 +26,10 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 _PATIENCE_S = 120.0
 _SECONDS_BETWEEN_LOOKS = 0.1
+
+
+before_compiling: list[Callable[[], None]] = []
+"""Called, and forgotten, when this process has to compile something for a `KernelStore`."""
 
 
 class KernelStore:
@@ -64,6 +68,8 @@ class KernelStore:
         Jobs that begin at the same time would all compile the same. `release` ends the lock, and so
         does the process; None where there can be none, or another process holds it for too long.
         """
+        while before_compiling:
+            before_compiling.pop()()
         deadline_s = time.monotonic() + patience_s
         for folder in self.folders:
             with contextlib.suppress(OSError):

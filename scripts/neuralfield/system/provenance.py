@@ -7,6 +7,7 @@ file or folder whose removal lets the next run replace it.
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,8 +69,14 @@ def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a file, in hexadecimal; raises `OSError`."""
-    with Path(path).open("rb") as file:
+    """Return the SHA-256 of a plain file, in hexadecimal; `OSError` says that it is none, or cannot
+    be read.
+    """
+    # a pipe that nobody writes to would be waited for
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "no plain file", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

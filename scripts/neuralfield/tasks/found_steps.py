@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.input_files import read_json
@@ -44,6 +44,3 @@ class FoundSteps:
             if is_whole and all(rules[key].allows(n) for key, n in found.training.items()):
                 return replace(found, step_s=float(found.step_s))
         return None
-
-    def applied_to(self, task: Any) -> Any:
-        return replace(task, training=replace(task.training, **self.training))

@@ -66,8 +66,7 @@ def within_budget(
         segments=training.get("segments", 1),
         of_tiles=shared_folder is not None,
     )
-    task = found.applied_to(task)
-    assert isinstance(task, FittedImage)
+    task = replace(task, training=replace(task.training, **found.training))
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:

@@ -10,8 +10,8 @@ from PIL import Image
 
 from neuralfield.images import ImageData, read_facts
 from neuralfield.images.facts import facts_of_tile, kind_facts, kind_in
+from neuralfield.images.image_file import read_image
 from neuralfield.images.kind import Kind, kind_of
-from neuralfield.images.reading import read_image
 from neuralfield.images.resizing import resize_image
 from neuralfield.images.tiling import Tiling
 from unpack import main as unpack

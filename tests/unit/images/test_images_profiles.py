@@ -20,7 +20,7 @@ from entry.job import reporter
 from neuralfield.images import ImageData, read_image, read_image_bands, write_image
 from neuralfield.images.colour import conversion_of
 from neuralfield.images.icc import encode_srgb
-from neuralfield.images.reading import image_size
+from neuralfield.images.image_file import image_size
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 

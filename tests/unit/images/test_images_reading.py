@@ -10,7 +10,7 @@ from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_image
 from neuralfield.images.image import MODES
-from neuralfield.images.reading import image_size
+from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, InputError
 
 RNG = np.random.default_rng(11)

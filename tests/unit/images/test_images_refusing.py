@@ -11,7 +11,7 @@ import tifffile
 from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_image
-from neuralfield.images.reading import image_size
+from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import open_input
 

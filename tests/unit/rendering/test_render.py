@@ -140,7 +140,7 @@ def test_png_in_bands_is_the_image_in_memory(
     whole = render(model, 30, 20, device=CPU)
     monkeypatch.setattr(rendering, "BAND_POINTS", {"cpu": 100})
     render_to_png(model, tmp_path / "d.png", 30, 20, device=CPU, bit_depth=bit_depth)
-    from neuralfield.images.reading import read_image
+    from neuralfield.images.image_file import read_image
 
     rendered = read_image(tmp_path / "d.png")
     assert rendered.bit_depth == bit_depth or rendered.mode == "bilevel"

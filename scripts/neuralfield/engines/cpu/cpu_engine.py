@@ -103,6 +103,10 @@ class CpuEngine:
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
+    def compile_update(self) -> None:
+        """Compile the kernels that move the parameters, by moving them by gradients of 0."""
+        self._update.run(self._pool, 0)
+
     def memory_report(self) -> dict[str, int]:
         return self._memory
 

@@ -16,13 +16,13 @@ from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
-    memory_in_words,
+    made_in_memory,
     not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
-from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.plan import (
     LOSSES,
@@ -33,7 +33,7 @@ from neuralfield.engines.plan import (
     network_plan,
 )
 from neuralfield.nn.optimizers import Adam, Sgd
-from neuralfield.system.device import Device, require_memory
+from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
@@ -84,8 +84,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
         chosen = _choose_pass(network, batch, precision, compute_capability(device))
         assert not isinstance(chosen, str), chosen
         pass_type, precision = chosen
-        require_memory(_own_bytes(objective, batch), device, "training", _REMEDY)
-        with memory_in_words(device, _REMEDY):
+        with made_in_memory(objective, device, _data_bytes(objective, batch), _REMEDY):
             with named_range(device.xp.cuda, "compile"), compiled_together(device):
                 buffers = _make_buffers(objective, batch, device)
                 given = PassArguments(device, network, batch, buffers, precision)
@@ -171,13 +170,10 @@ def _allowed_passes() -> tuple[_PassType, ...]:
     return tuple(each for each in _PASSES if not (asked and each in _FOR_ONE_KIND))
 
 
-def _own_bytes(objective: ImageObjective, batch: BatchPlan) -> int:
-    """Count the bytes that the engine needs beside its pass."""
-    parameters = 4 * objective.network.parameter_count
-    state = sum(array.nbytes for array in objective.optimizer.state.values())
+def _data_bytes(objective: ImageObjective, batch: BatchPlan) -> int:
+    """Count the bytes of the image and of a batch."""
     rows = 8 * batch.rows + 4 * batch.pixels * (batch.channels + int(batch.weighted))
-    working = working_bytes(objective.optimizer, objective.network.parameters)
-    return parameters + state + working + objective.values.nbytes + rows
+    return objective.values.nbytes + rows
 
 
 def _make_buffers(objective: ImageObjective, batch: BatchPlan, device: Device) -> Buffers:

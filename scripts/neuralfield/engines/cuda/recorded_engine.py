@@ -12,10 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from neuralfield.engines.cuda.buffers import Pass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
-from neuralfield.engines.cuda.stages.update import UpdateStage
+from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
-from neuralfield.system.device import Device
+from neuralfield.system.device import Device, require_memory
 from neuralfield.system.errors import ResourceError
 from neuralfield.tasks.task import Objective
 
@@ -132,6 +132,22 @@ def unsupported_reason(objective: Objective, precision: str, device: Device) -> 
 def not_covered(part: str) -> str:
     """Say that the engine has no kernels for something."""
     return f"the cuda engine does not cover {part}"
+
+
+@contextmanager
+def made_in_memory(
+    objective: Objective, device: Device, own_bytes: int, remedy: str
+) -> Iterator[None]:
+    """Refuse to make an engine that the GPU has no memory for; raises `ResourceError`.
+
+    `own_bytes` are those that it needs beside the parameters, the optimizer's state and its work.
+    """
+    network, optimizer = objective.network, objective.optimizer
+    parameters = 4 * network.parameter_count + working_bytes(optimizer, network.parameters)
+    state = sum(array.nbytes for array in optimizer.state.values())
+    require_memory(own_bytes + parameters + state, device, "training", remedy)
+    with memory_in_words(device, remedy):
+        yield
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -126,14 +126,12 @@ def _in_words(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def _require_checksum(where: str, file: BinaryIO, sha256: str) -> None:
-    digest = hashlib.sha256()
-    while part := file.read(_AT_ONCE):
-        digest.update(part)
+def _require_checksum(where: str, file: Any, sha256: str) -> None:
+    found = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
-    if digest.hexdigest() != sha256.lower():
+    if found != sha256.lower():
         remedy = f"{FETCH_AGAIN}, or mend the checksum in the settings"
-        raise InputError(where, f"has the SHA-256 {digest.hexdigest()}", sha256.lower(), remedy)
+        raise InputError(where, f"has the SHA-256 {found}", sha256.lower(), remedy)
 
 
 def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import InputError
-from neuralfield.system.files import write_json
+from neuralfield.system.files import visible_files, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
 
@@ -40,8 +40,7 @@ def digests_of(folder: Path, names: Iterable[str]) -> Files:
     files = [
         file
         for path in (folder / name for name in names)
-        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-        if not file.name.startswith(".") and not file.is_dir()
+        for file in (visible_files(path) if path.is_dir() else [path])
     ]
     return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
 

@@ -20,12 +20,7 @@ from neuralfield.tasks.table.table_objective import TableObjective
 from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
-
-def _root(squared_error: float) -> float:
-    return math.sqrt(squared_error)
-
-
-RMSE = Measure("rmse", _root, "{:.4g} off")
+RMSE = Measure("rmse", math.sqrt, "{:.4g} off")
 """The measure of squared errors, in the targets' own units."""
 
 

@@ -1,10 +1,4 @@
-// What pointers, wheels, fingers and keys do.
-
-function point(event) {
-  const box = canvas.getBoundingClientRect();
-  const ratio = canvas.width / box.width;
-  return [(event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio];
-}
+// What keys and buttons do.
 
 // Returns whether a key means something else to the part of the page that has the focus.
 function isTaken(target, key) {
@@ -14,38 +8,7 @@ function isTaken(target, key) {
 }
 
 function listen() {
-  const pointers = new Map();
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    pointers.set(event.pointerId, point(event));
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const now = point(event);
-    showPlace(now);
-    const before = pointers.get(event.pointerId);
-    if (!before) return;
-    const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
-    pointers.set(event.pointerId, now);
-    if (!others.length) {
-      move(now[0] - before[0], now[1] - before[1]);
-      return;
-    }
-    const [other] = others;
-    const far = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1;
-    const middle = [(now[0] + other[0]) / 2, (now[1] + other[1]) / 2];
-    move((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
-    zoomBy(far(now) / far(before), middle);
-  });
-  for (const end of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(end, (event) => pointers.delete(event.pointerId));
-  }
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
-    const speed = event.ctrlKey ? 0.01 : 0.002;
-    zoomBy(Math.exp(-Math.max(-300, Math.min(300, event.deltaY * unit)) * speed), point(event));
-  }, { passive: false });
-  canvas.addEventListener("dblclick", (event) => zoomBy(event.shiftKey ? 0.5 : 2, point(event)));
+  listenToPointers(canvas, { move, zoomBy, hover: showPlace });
   const far = () => canvas.height / 8;
   const keys = {
     ArrowLeft: () => move(far(), 0),

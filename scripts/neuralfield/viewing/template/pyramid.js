@@ -1,7 +1,5 @@
 // Pans and zooms a Deep Zoom pyramid: coarser tiles are shown until finer ones have come.
 
-"use strict";
-
 const MOST_TILES = 600; // kept; those that were seen longest ago are dropped
 const FINEST = 16; // screen pixels for a pixel of the image
 const STEP = 1.5; // of a key
@@ -13,7 +11,6 @@ function showPyramid(pyramid) {
   const tiles = new Map();
   // the middle of the view, in pixels of the image, and screen pixels for each of these
   const view = { x: pyramid.width / 2, y: pyramid.height / 2, scale: 1 };
-  const pointers = new Map();
   let isDue = false;
 
   const fitting = () => Math.min(canvas.width / pyramid.width, canvas.height / pyramid.height);
@@ -95,51 +92,19 @@ function showPyramid(pyramid) {
     draw();
   }
 
-  const onCanvas = (event) => {
-    const box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
-    return { x: (event.clientX - box.left) * ratio, y: (event.clientY - box.top) * ratio };
-  };
-
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    pointers.set(event.pointerId, onCanvas(event));
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const before = pointers.get(event.pointerId);
-    if (!before) return;
-    const now = onCanvas(event);
-    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
-    pointers.set(event.pointerId, now);
-    const share = other ? 0.5 : 1; // two fingers move their middle
-    view.x -= share * (now.x - before.x) / view.scale;
-    view.y -= share * (now.y - before.y) / view.scale;
-    if (other) {
-      const apart = (point) => Math.hypot(point.x - other.x, point.y - other.y) || 1;
-      zoomAt((now.x + other.x) / 2, (now.y + other.y) / 2, apart(now) / apart(before));
-    }
+  function move(x, y) {
+    view.x -= x / view.scale;
+    view.y -= y / view.scale;
     draw();
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
   }
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const lines = event.deltaMode ? 30 : 1;
-    const { x, y } = onCanvas(event);
-    zoomAt(x, y, Math.exp(-0.002 * lines * event.deltaY));
-  }, { passive: false });
-  canvas.addEventListener("dblclick", (event) => {
-    const { x, y } = onCanvas(event);
-    zoomAt(x, y, 2);
-  });
+
+  listenToPointers(canvas, { move, zoomBy: (factor, [x, y]) => zoomAt(x, y, factor) });
   canvas.addEventListener("keydown", (event) => {
-    const far = canvas.width / 8 / view.scale;
-    const moves = { ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, -far], ArrowDown: [0, far] };
+    const far = canvas.width / 8;
+    const moves = { ArrowLeft: [far, 0], ArrowRight: [-far, 0], ArrowUp: [0, far], ArrowDown: [0, -far] };
     const zooms = { "+": STEP, "=": STEP, "-": 1 / STEP };
     if (moves[event.key]) {
-      view.x += moves[event.key][0];
-      view.y += moves[event.key][1];
-      draw();
+      move(...moves[event.key]);
     } else if (zooms[event.key]) {
       zoomAt(canvas.width / 2, canvas.height / 2, zooms[event.key]);
     } else if (event.key === "0") {

@@ -18,6 +18,7 @@ precision highp int;
 precision highp sampler2D;
 precision highp sampler2DArray;
 precision highp usampler2D;
+#define vec4f vec4
 `;
 
 const FULL_VERTEX = `${HEAD}
@@ -50,15 +51,17 @@ vec2 point(int plane) {
   return at + (offset - spread.zw) * spread.xy;
 }`;
 
-// The GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
-const SINE = `
-vec4 sine(vec4 x) {
-  vec4 turns = round(x * 0.3183098861837907);
-  vec4 r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
-  vec4 s = r * r;
+// The body of a function of x, in GLSL and in WGSL by their words for constants and variables. The
+// GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
+const sineBody = (constant, variable) => `
+  ${constant} turns = round(x * 0.3183098861837907);
+  ${variable} r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
+  ${constant} s = r * r;
   r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
     + s * (2.7557319e-6 - s * 2.5052108e-8))));
-  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
+  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));`;
+
+const SINE = `vec4 sine(vec4 x) {${sineBody("vec4", "vec4")}
 }`;
 
 const number = (value) => {
@@ -66,24 +69,19 @@ const number = (value) => {
   return /[.e]/.test(text) ? text : `${text}.0`;
 };
 
-// An activation of four values z, that are multiplied by the frequency already where it is linear.
+// An activation of four values z, in GLSL and in WGSL. They are multiplied by the frequency already
+// where it is linear; those of a wavelet are the real and the imaginary parts of two numbers.
 const ACTIVATIONS = {
-  sine: () => "vec4 activation(vec4 z) { return sine(z); }",
-  "variable sine": (layer) =>
-    `vec4 activation(vec4 z) { return sine(${number(layer.frequency)} * (abs(z) + 1.0) * z); }`,
-  gaussian: () => "vec4 activation(vec4 z) { return exp(-z * z); }",
-  relu: () => "vec4 activation(vec4 z) { return max(z, 0.0); }",
-  tanh: () =>
-    "vec4 activation(vec4 z) { return 1.0 - 2.0 / (exp(2.0 * clamp(z, -15.0, 15.0)) + 1.0); }",
-  sigmoid: () => "vec4 activation(vec4 z) { return 1.0 / (1.0 + exp(clamp(-z, -80.0, 80.0))); }",
-  product: () => "vec4 activation(vec4 z) { return z; }",
-  gabor: (layer) => `vec4 activation(vec4 z) {
-  vec2 a = z.xz, b = z.yw;
-  vec2 size = exp(${number(-layer.scale * layer.scale)} * (a * a + b * b) - ${number(layer.frequency)} * b);
-  vec2 phase = ${number(layer.frequency)} * a;
-  vec4 sines = sine(vec4(phase + 1.5707963267948966, phase));
-  return vec4(size.x * sines.x, size.x * sines.z, size.y * sines.y, size.y * sines.w);
-}`,
+  sine: () => "sine(z)",
+  "variable sine": ({ frequency }) => `sine(${number(frequency)} * (abs(z) + 1.0) * z)`,
+  gaussian: () => "exp(-(z * z))",
+  relu: () => "max(z, vec4f(0.0))",
+  tanh: () => "1.0 - 2.0 / (exp(2.0 * clamp(z, vec4f(-15.0), vec4f(15.0))) + 1.0)",
+  sigmoid: () => "1.0 / (1.0 + exp(clamp(-z, vec4f(-80.0), vec4f(80.0))))",
+  product: () => "z",
+  gabor: ({ frequency, scale }) => `exp(${number(-scale * scale)} * (z.xxzz * z.xxzz + z.yyww * z.yyww)
+    - ${number(frequency)} * z.yyww)
+    * sine(${number(frequency)} * z.xxzz + vec4f(1.5707963267948966, 0.0, 1.5707963267948966, 0.0))`,
 };
 
 const outputs = (count) =>
@@ -125,7 +123,7 @@ uniform sampler2DArray values;
 ${direct || last?.declarations ? pointSource() : ""}
 ${SINE}
 ${direct ? direct.declarations : ""}
-${layer.activation ? ACTIVATIONS[layer.activation](layer) : ""}
+${layer.activation ? `vec4 activation(vec4 z) { return ${ACTIVATIONS[layer.activation](layer)}; }` : ""}
 ${last ? last.declarations : ""}
 ${outputs(texels * PLANES)}
 void main() {

@@ -5,21 +5,6 @@
 // serves for 8 points and a value for 4 outputs. A second shader makes means of pixels from points.
 
 const POINTS_OF_THREAD = 8;
-const WGSL_ACTIVATIONS = {
-  sine: () => "return sine(z);",
-  "variable sine": (layer) => `return sine(${number(layer.frequency)} * (abs(z) + 1.0) * z);`,
-  gaussian: () => "return exp(-(z * z));",
-  relu: () => "return max(z, vec4f(0.0));",
-  tanh: () => "return 1.0 - 2.0 / (exp(2.0 * clamp(z, vec4f(-15.0), vec4f(15.0))) + 1.0);",
-  sigmoid: () => "return 1.0 / (1.0 + exp(clamp(-z, vec4f(-80.0), vec4f(80.0))));",
-  product: () => "return z;",
-  gabor: (layer) => `let a = z.xz;
-  let b = z.yw;
-  let size = exp(${number(-layer.scale * layer.scale)} * (a * a + b * b) - ${number(layer.frequency)} * b);
-  let phase = ${number(layer.frequency)} * a;
-  let sines = sine(vec4f(phase + 1.5707963267948966, phase));
-  return vec4f(size.x * sines.x, size.x * sines.z, size.y * sines.y, size.y * sines.w);`,
-};
 
 const WGSL_HEAD = `
 struct About {
@@ -50,13 +35,7 @@ fn point(number: u32) -> vec2f {
 }`;
 
 const WGSL_SINE = `
-fn sine(x: vec4f) -> vec4f {
-  let turns = round(x * 0.3183098861837907);
-  var r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
-  let s = r * r;
-  r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
-    + s * (2.7557319e-6 - s * 2.5052108e-8))));
-  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
+fn sine(x: vec4f) -> vec4f {${sineBody("let", "var")}
 }
 fn turn(turns: f32) -> f32 { return sine(vec4f(6.283185307179586 * (turns - round(turns)))).x; }`;
 
@@ -143,7 +122,7 @@ ${four}`;
 // values of a point take.
 function wgslNetwork(network, passes, { groupPoints, threads, across }) {
   const activations = network.layers.slice(0, -1).map((layer, index) =>
-    `fn activation${index}(z: vec4f) -> vec4f { ${WGSL_ACTIVATIONS[layer.activation](layer)} }`);
+    `fn activation${index}(z: vec4f) -> vec4f { return ${ACTIVATIONS[layer.activation](layer)}; }`);
   const layerCode = (layer, index) => {
     const { texels, offset } = passes.find((pass) => pass.layer === index);
     const sums = texels * layer.factors;

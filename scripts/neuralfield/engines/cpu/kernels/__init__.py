@@ -33,7 +33,7 @@ _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVM
 def entry_point(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls, for each kind of arguments, and keep it on disk."""
     kernel: Any = numba.njit(nogil=True)(function)
-    kernel._cache = KernelCache(function, _STORE)
+    kernel._cache = KernelCache(function, STORE)
     return kernel
 
 
@@ -123,5 +123,5 @@ def _use_whole_vectors() -> None:
         config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
 
 
-_STORE = KernelStore(cache_folders())
+STORE = KernelStore(cache_folders())
 _use_whole_vectors()

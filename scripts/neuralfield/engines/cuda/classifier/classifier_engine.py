@@ -8,14 +8,14 @@ from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
-    memory_in_words,
+    made_in_memory,
     not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
-from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.nn.optimizers import Muon, unclipped
-from neuralfield.system.device import Device, require_memory
+from neuralfield.system.device import Device
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 
 _REMEDY = "use smaller batches (training: batch_samples)"
@@ -31,16 +31,9 @@ class ClassifierCudaEngine(RecordedEngine[ImageSampling]):
     def __init__(self, objective: ClassifierObjective, device: Device) -> None:
         plan = classifier_plan(objective)
         assert not isinstance(plan, str), plan
-        labelled, network = objective.labelled, objective.network
-        needed_bytes = (
-            4 * (network.parameter_count + len(labelled.labels))
-            + labelled.images.nbytes
-            + sum(array.nbytes for array in objective.optimizer.state.values())
-            + working_bytes(objective.optimizer, network.parameters)
-            + activation_bytes(plan)
-        )
-        require_memory(needed_bytes, device, "training", _REMEDY)
-        with memory_in_words(device, _REMEDY):
+        labelled = objective.labelled
+        data_bytes = 4 * len(labelled.labels) + labelled.images.nbytes
+        with made_in_memory(objective, device, data_bytes + activation_bytes(plan), _REMEDY):
             with named_range(device.xp.cuda, "compile"):
                 stages = _make_stages(objective, device, plan)
             super().__init__(device, objective, stages, "float32")

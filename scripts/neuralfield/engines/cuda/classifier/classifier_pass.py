@@ -58,9 +58,9 @@ class ClassifierPass(Pass):
         found = self._convolutions.partial_gradients()
         offsets = self._plan.part_offsets
         for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
-            parts, start = self._dense_parts, offsets[layer]
-            weights = PartialGradient(parts, len(parts), offsets[-1], out, start, 1.0)
-            found += [weights, _bias_after(weights, start + into * out)]
+            parts = (self._dense_parts, len(self._dense_parts), offsets[-1], out)
+            for offset in (0, into * out):  # biases lie behind the weights
+                found.append(PartialGradient(*parts, offsets[layer] + offset, 1.0))
         return found
 
     def _head(self, parameters: Array, random_seed: int, step: Array) -> list[Launch]:
@@ -137,10 +137,3 @@ def _head_bytes(plan: ClassifierPlan, images: int) -> int:
     """Count bytes of shared memory of the kernel `dense_head`."""
     numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
     return 4 * images * numbers + _HEAD_OWN_BYTES
-
-
-def _bias_after(weights: PartialGradient, offset: int) -> PartialGradient:
-    """Return the gradient of the biases, which lie behind the weights."""
-    return PartialGradient(
-        weights.array, weights.parts, weights.part_stride, weights.row_stride, offset, weights.scale
-    )

@@ -56,17 +56,15 @@ __device__ __forceinline__ void multiply(float* sums, const char* tile, const St
     constexpr int block_row = columns / 8 * 128;
     const uint32_t values = shared_address(tile);
     int previous = -1;
-    if (turns) wait_for_turn();
-#pragma unroll
-    for (int row = 0; row < rows; row += size) {
+    const auto multiply_chunk = [&](int row, auto chunk_rows, auto is_first) {
         barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
         uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
         wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < size && row + k < rows; k += 16) {
+        for (int k = 0; k < chunk_rows.value; k += 16) {
             const auto left = block_matrix(values + (row + k) * 16, 128, rows / 8 * 128);
             const auto right = block_matrix(chunk + k / 8 * block_row, block_row, 128);
-            if (row + k == 0)
+            if (is_first.value && k == 0)
                 Wgmma<columns>::template set<0>(sums, left, right);
             else
                 Wgmma<columns>::template add<0>(sums, left, right);
@@ -78,7 +76,15 @@ __device__ __forceinline__ void multiply(float* sums, const char* tile, const St
             previous = place.stage;
         }
         place.advance(STAGES);
-    }
+    };
+    if (turns) wait_for_turn();
+    multiply_chunk(0, Kind<size>(), Kind<true>());
+    // unrolled, it would take the compiler half a second longer
+#pragma unroll 1
+    for (int row = size; row + size <= rows; row += size)
+        multiply_chunk(row, Kind<size>(), Kind<false>());
+    if constexpr (rows % size > 0)
+        multiply_chunk(rows / size * size, Kind<rows % size>(), Kind<false>());
     if (turns) give_turn();
     wgmma_wait<0>();
     finished_sums<columns / 2>(sums);

@@ -5,17 +5,17 @@ from neuralfield.engines.cuda.convolution import convolution_plan
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,
     Stages,
-    memory_in_words,
+    made_in_memory,
     not_covered,
 )
 from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.source import compiled_together
-from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
+from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.cuda.upscaler.sampling import CropSampling
 from neuralfield.engines.cuda.upscaler.upscaler_pass import UpscalerPass, batch_bytes, layer_shapes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.nn.optimizers import Muon, unclipped
-from neuralfield.system.device import Device, require_memory
+from neuralfield.system.device import Device
 from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 
 _REMEDY = "use smaller batches (training: batch_pixels) or smaller crops (fields: crop)"
@@ -29,16 +29,9 @@ class UpscalerCudaEngine(RecordedEngine[CropSampling]):
     """
 
     def __init__(self, objective: UpscalerObjective, device: Device) -> None:
-        network = objective.network
-        needed_bytes = (
-            4 * network.parameter_count
-            + 8 * objective.values.size
-            + sum(array.nbytes for array in objective.optimizer.state.values())
-            + working_bytes(objective.optimizer, network.parameters)
-            + batch_bytes(layer_shapes(objective), objective.batches.size)
-        )
-        require_memory(needed_bytes, device, "training", _REMEDY)
-        with memory_in_words(device, _REMEDY):
+        crops_bytes = batch_bytes(layer_shapes(objective), objective.batches.size)
+        own_bytes = 8 * objective.values.size + crops_bytes
+        with made_in_memory(objective, device, own_bytes, _REMEDY):
             with named_range(device.xp.cuda, "compile"), compiled_together(device):
                 stages = make_stages(objective, device)
             super().__init__(device, objective, stages, "float32")
