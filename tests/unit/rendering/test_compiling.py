@@ -54,7 +54,8 @@ show_kernels()
 
 @pytest.mark.slow
 def test_another_process_compiles_all_kernels_but_those_of_the_pass(tmp_path):
-    environment = os.environ | {"NEURALFIELD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(SCRIPTS)}
+    places = dict.fromkeys(("NEURALFIELD_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"), str(tmp_path))
+    environment = os.environ | places | {"PYTHONPATH": str(SCRIPTS)}
     command = [sys.executable, "-c", TRAINING, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     before, after = [json.loads(line) for line in done.stdout.splitlines() if line[0] == "["]
