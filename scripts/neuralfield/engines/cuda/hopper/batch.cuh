@@ -259,7 +259,7 @@ __device__ __forceinline__ void write_partials(const Shared& shared) {
     const auto& arguments = shared.arguments;
     for (int i = threadIdx.x; i < VECTORS * WIDEST; i += CONSUMERS) {
         float sum = 0.0f;
-        for (int tile = 0; tile < BLOCK_TILES; ++tile) sum += (&shared.vectors[tile][0][0])[i];
+        for (const auto& own : shared.vectors) sum += (&own[0][0])[i];
         arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place_of_vector(i)] = sum;
     }
     if (threadIdx.x < CHANNELS) {

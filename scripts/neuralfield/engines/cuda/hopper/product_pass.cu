@@ -1,0 +1,421 @@
+// Forward, loss and backward of one batch, fused, and the gradients of all weights, for a product of
+// linear maps of features and relu layers behind it, all of which have as many columns.
+//
+// A block has a tile of 64 points at a time, from its features to the sums of the gradients, which
+// stay in registers over all its tiles. Each of 4 pairs of warps has 16 of the points, and each warp
+// of a pair every other 16 columns; both compute the loss, and the first counts it. Then all 8 warps
+// share out the sums over the 64 points. Weights are read from memory, as products take them: the
+// first-level cache has them.
+//
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
+// float16's subnormal numbers.
+//
+// Constants: FACTORS (of the product), FEATURES (that have weights, padded), and those of batch.cuh.
+#include "narrow_output.cuh"
+#include "weight_sums.cuh"
+
+constexpr int COLUMNS = width_after[0];  // of each factor, and of each layer
+constexpr int GROUPS = COLUMNS / 16;
+constexpr int RELUS = HIDDEN - 1;
+constexpr int FIRST_PAIR = 8;  // name of the first pair's barrier
+static_assert(FACTORS * COLUMNS % 16 == 0 && BLOCK_TILES == 2, "warps in pairs");
+
+// A tile's tables: features; factors, in whose place their gradients come; inputs of the layers from
+// the first relu layer to the output; gradients of relu layers, those of the last one in the place
+// of the output's inputs.
+constexpr int FACTORS_PLACE = 64 * INPUT_WIDTH * 2;
+constexpr int VALUES_PLACE = FACTORS_PLACE + 64 * FACTORS * COLUMNS * 2;
+constexpr int TABLE_BYTES = 64 * COLUMNS * 2;
+constexpr int TABLES_BYTES = VALUES_PLACE + TABLE_BYTES * (RELUS > 0 ? 2 * RELUS : 1);
+
+struct Arguments {
+    const float2* inputs;
+    const float* targets;
+    const float* pixel_weights;
+    const float* parameters;
+    const float* frequencies;
+    const uint32_t* transposes[HIDDEN];  // of weights, in pairs of float16: see weight_blocks.cuh
+    const uint32_t* matrices[HIDDEN];    // weights, likewise
+    float* weight_partials[HIDDEN];      // [block][fan_in][width], both padded
+    float* bias_partials[HIDDEN];        // [block][width]
+    float* vector_partials;              // [block][WIDEST][CHANNELS] of the output
+    float* output_bias_partials;         // [block][CHANNELS]
+    double2* loss_partials;              // [block]
+    Offsets offsets;
+};
+
+struct Shared {
+    Arguments arguments;
+    Constants constants;
+    __align__(16) float factor_bias[FACTORS][COLUMNS];
+    __align__(128) __half output[OUTPUT_COLUMNS * LAST_WIDTH];  // see put_output
+    __align__(16) float vectors[4][VECTORS][WIDEST];            // sums of each pair
+    __align__(16) float biases[4][RELUS + 1][COLUMNS];          // of gradients, likewise
+    float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
+    double losses[4 * BLOCK_TILES][2];
+    float output_bias[4 * BLOCK_TILES][CHANNELS];
+};
+
+static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
+
+struct Tile : PointsOf<true> {
+    char* tables;
+    Shared& shared;
+    Table table;  // of the features; its number is that of a warp in its pair
+
+    __device__ __forceinline__ Table table_at(int bytes) const {
+        return {tables + bytes, table.number, table.warp, table.lane};
+    }
+    __device__ __forceinline__ Table factors() const { return table_at(FACTORS_PLACE); }
+    // What goes into layer 1 and those behind it, the output among them.
+    __device__ __forceinline__ Table values(int layer) const {
+        return table_at(VALUES_PLACE + (layer - 1) * TABLE_BYTES);
+    }
+    __device__ __forceinline__ Table gradients(int layer) const {
+        return values(layer == RELUS ? HIDDEN : HIDDEN + layer);
+    }
+
+    // Waits for the other warp of the pair.
+    __device__ __forceinline__ void pair_sync() const { named_sync<64>(FIRST_PAIR + table.warp); }
+
+    // Calls `work` with the first column of each of this warp's groups of 16.
+    template <int columns = COLUMNS, typename Work>
+    __device__ __forceinline__ void for_own_groups(const Work& work) const {
+#pragma unroll 1
+        for (int column = 16 * table.number; column < columns; column += 32) work(column);
+    }
+};
+
+// ---- products of a warp's rows -------------------------------------------------------------------
+
+template <int columns>
+__device__ __forceinline__ void load_operands(uint32_t (&operand)[columns / 4],
+                                              const Table& table) {
+#pragma unroll
+    for (int column = 0; column < columns; column += 16)
+        load_operand<columns>(operand + column / 4, table, column);
+}
+
+// sums (16 x 16) += operand (16 x rows) x (16 columns of a matrix); `blocks` are those of its
+// transpose: a thread's part of each 8 x 8 block is a pair.
+template <int rows>
+__device__ __forceinline__ void multiply_group(float* sums, const uint32_t* operand,
+                                               const uint32_t* blocks) {
+#pragma unroll
+    for (int k = 0; k < rows; k += 16)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const uint32_t* own = blocks + (j * (rows / 8) + k / 8) * 32;
+            add_product(sums + 4 * j, operand + k / 4, __ldg(own), __ldg(own + 32));
+        }
+}
+
+// This thread's part of the transpose's first block, for the products of columns from one on.
+template <int rows>
+__device__ __forceinline__ const uint32_t* blocks_of(const uint32_t* transpose, const Tile& tile,
+                                                     int column) {
+    return transpose + column / 8 * (rows / 8) * 32 + tile.table.lane;
+}
+
+__device__ __forceinline__ void set_to(float* sums, const float* biases) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        const float2 pair = pair_at(biases + own_column(), 8 * j);
+        sums[4 * j] = sums[4 * j + 2] = pair.x;
+        sums[4 * j + 1] = sums[4 * j + 3] = pair.y;
+    }
+}
+
+// sums of 16 columns, of a vector for each row of the left operand, over the warp's 16 points.
+__device__ __forceinline__ void add_sums(float* sums, int stride, int count, const Table& table,
+                                         int column, uint32_t left0, uint32_t left8) {
+    constexpr int block_row = COLUMNS / 8 * 128;
+    uint32_t right[4];
+    load_right<1>(right, block_matrix(shared_address(table.tile) + 2 * table.warp * block_row +
+                                          column * 16,
+                                      block_row, 128));
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        float own[4] = {};
+        warp_product(own, left0, left8, right[2 * j], right[2 * j + 1]);
+        const int vector = table.lane / 4;
+        if (vector < count) {
+            float2* place =
+                reinterpret_cast<float2*>(sums + vector * stride + column + 8 * j + own_column());
+            *place = make_float2(place->x + own[0], place->y + own[1]);
+        }
+    }
+}
+
+// ---- forward -------------------------------------------------------------------------------------
+
+// Both coordinates of a thread's points as angles, whose multiples' cosines are polynomials.
+__device__ __forceinline__ void angles_of(float2 (&angles)[2], const float2 (&points)[2]) {
+    const int own = threadIdx.x % 4, first = threadIdx.x % 32 - own;  // a lane has one of four
+    const float2 point = points[own / 2];
+    const float angle = acosf(fminf(fmaxf(own % 2 ? point.y : point.x, -1.0f), 1.0f));
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        angles[i].x = __shfl_sync(~0u, angle, first + 2 * i);
+        angles[i].y = __shfl_sync(~0u, angle, first + 2 * i + 1);
+    }
+}
+
+__device__ __forceinline__ void put_features(const Tile& tile) {
+    float2 angles[2];
+    angles_of(angles, tile.points);
+    tile.for_own_groups<INPUT_WIDTH>([&](int column) {
+        uint32_t pairs[4];
+        fourier_features(pairs, column, tile.points, angles, tile.shared.constants);
+        tile.table.put<INPUT_WIDTH>(column, pairs);
+    });
+}
+
+__device__ __forceinline__ void multiply_factors(const Tile& tile) {
+    uint32_t operand[INPUT_WIDTH / 4];
+    load_operands<INPUT_WIDTH>(operand, tile.table);
+    tile.for_own_groups([&](int column) {
+        float z[FACTORS][8];
+#pragma unroll
+        for (int factor = 0; factor < FACTORS; ++factor) {
+            set_to(z[factor], tile.shared.factor_bias[factor] + column);
+            multiply_group<FEATURES>(z[factor], operand,
+                                     blocks_of<FEATURES>(tile.shared.arguments.transposes[0], tile,
+                                                         factor * COLUMNS + column));
+        }
+        uint32_t pairs[4];
+#pragma unroll
+        for (int factor = 0; factor < FACTORS; ++factor) {
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) {
+                float *own = z[factor] + 2 * pair, *product = z[0] + 2 * pair;
+                pairs[pair] = pack_saturated(own[0], own[1]);
+                if (factor) product[0] *= own[0], product[1] *= own[1];
+            }
+            tile.factors().put<FACTORS * COLUMNS>(factor * COLUMNS + column, pairs);
+        }
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair)
+            pairs[pair] = pack_saturated(z[0][2 * pair], z[0][2 * pair + 1]);
+        tile.values(1).put<COLUMNS>(column, pairs);
+    });
+    tile.pair_sync();
+}
+
+template <int layer = 1>
+__device__ __forceinline__ void forward(const Tile& tile) {
+    if constexpr (layer < HIDDEN) {
+        uint32_t operand[COLUMNS / 4];
+        load_operands<COLUMNS>(operand, tile.values(layer));
+        tile.for_own_groups([&](int column) {
+            float z[8];
+            const ConstantPairs biases =
+                constants_at(tile.shared.constants.bias[layer], column);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                z[4 * j] = z[4 * j + 2] = biases.of[j].x;
+                z[4 * j + 1] = z[4 * j + 3] = biases.of[j].y;
+            }
+            multiply_group<COLUMNS>(
+                z, operand,
+                blocks_of<COLUMNS>(tile.shared.arguments.transposes[layer], tile, column));
+            uint32_t pairs[4];
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair)
+                pairs[pair] = pack_saturated(larger_or_nan(z[2 * pair], 0.0f),
+                                             larger_or_nan(z[2 * pair + 1], 0.0f));
+            tile.values(layer + 1).put<COLUMNS>(column, pairs);
+        });
+        tile.pair_sync();
+        forward<layer + 1>(tile);
+    }
+}
+
+// ---- backward ------------------------------------------------------------------------------------
+
+// Gradients of 16 columns of a layer's values -> those of its z, in their place.
+template <int layer>
+__device__ __forceinline__ void differentiate(const Tile& tile, int column, const float* sums) {
+    uint32_t pairs[4];
+    if constexpr (layer > 0) {
+        load_operand<COLUMNS>(pairs, tile.values(layer + 1), column);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const __half2 value = *reinterpret_cast<const __half2*>(&pairs[pair]);
+            pairs[pair] = pack_saturated(sums[2 * pair], sums[2 * pair + 1]) &
+                          __hgt2_mask(value, __float2half2_rn(0.0f));
+        }
+        const Table table = tile.gradients(layer);
+        __syncwarp();
+        table.put<COLUMNS>(column, pairs);
+        __syncwarp();
+        const uint32_t ones = 0x3C003C00;
+        add_sums(tile.shared.biases[tile.table.warp][layer], 0, 1, table, column, ones, ones);
+    } else {
+        uint32_t factors[FACTORS][4];
+        const Table table = tile.factors();
+#pragma unroll
+        for (int factor = 0; factor < FACTORS; ++factor)
+            load_operand<FACTORS * COLUMNS>(factors[factor], table, factor * COLUMNS + column);
+        __syncwarp();
+#pragma unroll
+        for (int factor = 0; factor < FACTORS; ++factor) {
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) {
+                float2 gradient = make_float2(sums[2 * pair], sums[2 * pair + 1]);
+#pragma unroll
+                for (int other = 0; other < FACTORS; ++other)
+                    if (other != factor) {
+                        const float2 number = unpack(factors[other][pair]);
+                        gradient.x *= number.x;
+                        gradient.y *= number.y;
+                    }
+                pairs[pair] = pack_saturated(gradient.x, gradient.y);
+            }
+            table.put<FACTORS * COLUMNS>(factor * COLUMNS + column, pairs);
+        }
+    }
+}
+
+template <int layer = RELUS>
+__device__ __forceinline__ void backward(const Tile& tile) {
+    if constexpr (layer > 0) {
+        tile.pair_sync();
+        uint32_t operand[COLUMNS / 4];
+        load_operands<COLUMNS>(operand, tile.gradients(layer));
+        tile.for_own_groups([&](int column) {
+            float sums[8] = {};
+            multiply_group<COLUMNS>(
+                sums, operand,
+                blocks_of<COLUMNS>(tile.shared.arguments.matrices[layer], tile, column));
+            differentiate<layer - 1>(tile, column, sums);
+        });
+        backward<layer - 1>(tile);
+    }
+}
+
+// The output, the loss, and both gradients of the last layer.
+__device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
+    const Table values = tile.values(HIDDEN);
+    const uint32_t matrix = shared_address(tile.shared.output);
+    uint32_t operand[COLUMNS / 4], last[4];
+    load_operands<COLUMNS>(operand, values);
+    float outputs[4], z[2][1];
+    start_output(outputs, operand, matrix);
+    const float bias = tile.shared.constants.output_bias[own_channel() % CHANNELS];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
+    const float error = sum_channels(loss_of_points(z, tile));
+    // a left operand of channels and points: from the lanes that have them
+    const int lane = tile.table.lane, own = lane % 4 * 8 + lane / 4 % 4;
+    uint32_t left[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float low = __shfl_sync(~0u, z[i][0], own);
+        const float high = __shfl_sync(~0u, z[i][0], own + 4);
+        left[i] = lane / 4 < CHANNELS ? pack_saturated(low, high) : 0;
+    }
+    last_operand(last, z);
+    tile.pair_sync();  // both have read the values
+    tile.for_own_groups([&](int column) {
+        add_sums(&tile.shared.vectors[tile.table.warp][0][0], WIDEST, CHANNELS, values, column,
+                 left[0], left[1]);
+        float sums[8];
+        OperandWgmma<16>::set<0>(sums, last, block_matrix(matrix + column * 16, 0, 128));
+        differentiate<RELUS>(tile, column, sums);
+    });
+    return tile.table.number ? LaneTotals{} : LaneTotals{error, z[0][0] + z[1][0]};
+}
+
+// ---- gradients of weights ------------------------------------------------------------------------
+
+template <int layer>
+struct Gradients {
+    WeightSums<COLUMNS, COLUMNS> sums;
+    Gradients<layer - 1> before;
+
+    __device__ __forceinline__ void add(const Tile& tile) {
+        before.add(tile);
+        sums.add(tile.values(layer).tile, tile.gradients(layer).tile);
+    }
+    __device__ __forceinline__ void write(const Arguments& arguments) const {
+        before.write(arguments);
+        sums.write(arguments.weight_partials[layer]);
+    }
+};
+
+template <>
+struct Gradients<0> {
+    WeightSums<INPUT_WIDTH, FACTORS * COLUMNS> sums;
+
+    __device__ __forceinline__ void add(const Tile& tile) {
+        sums.add(tile.table.tile, tile.factors().tile);
+    }
+    __device__ __forceinline__ void write(const Arguments& arguments) const {
+        sums.write(arguments.weight_partials[0]);
+    }
+};
+
+// ---- the kernel ----------------------------------------------------------------------------------
+
+__device__ __forceinline__ void load_parameters(Shared& shared) {
+    const Arguments& arguments = shared.arguments;
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   CONSUMERS);
+    for (int i = threadIdx.x; i < FACTORS * COLUMNS; i += CONSUMERS)
+        shared.factor_bias[0][i] = arguments.offsets.bias[0] >= 0
+                                       ? arguments.parameters[arguments.offsets.bias[0] + i]
+                                       : 0.0f;
+    for (int i = threadIdx.x; i < 4 * VECTORS * WIDEST; i += CONSUMERS)
+        (&shared.vectors[0][0][0])[i] = 0.0f;
+    for (int i = threadIdx.x; i < 4 * (RELUS + 1) * COLUMNS; i += CONSUMERS)
+        (&shared.biases[0][0][0])[i] = 0.0f;
+    __syncthreads();
+    put_output(shared.output, shared.constants);
+    __syncthreads();
+}
+
+__device__ __forceinline__ void write_biases(const Shared& shared) {
+    for (int i = threadIdx.x; i < RELUS * COLUMNS; i += CONSUMERS) {
+        const int layer = 1 + i / COLUMNS, column = i % COLUMNS;
+        float sum = 0.0f;
+        for (int pair = 0; pair < 4; ++pair) sum += shared.biases[pair][layer][column];
+        shared.arguments.bias_partials[layer][blockIdx.x * COLUMNS + column] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory + TABLES_BYTES);
+    if (threadIdx.x == 0) shared.arguments = *given;
+    __syncthreads();
+    load_parameters(shared);
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    Tile tile = {{int(blockIdx.x)},
+                 memory,
+                 shared,
+                 {memory, warp / 4, warp % 4, int(threadIdx.x) % 32}};
+    Gradients<RELUS> gradients;
+    LaneTotals totals;
+    tile.fetch(shared.arguments, tile.table);
+    while (tile.index < TILES) {
+        put_features(tile);
+        tile.pair_sync();
+        multiply_factors(tile);
+        forward(tile);
+        const LaneTotals own = work_on_output(tile);
+        totals.error += own.error;
+        totals.output_bias += own.output_bias;
+        backward(tile);
+        tile.index += gridDim.x;
+        if (tile.index < TILES) tile.fetch(shared.arguments, tile.table);
+        __syncthreads();
+        gradients.add(tile);
+        __syncthreads();
+    }
+    gradients.write(shared.arguments);
+    note_totals(shared, totals, warp);
+    __syncthreads();
+    write_partials(shared);
+    write_biases(shared);
+}
