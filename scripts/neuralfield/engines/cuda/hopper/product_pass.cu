@@ -96,25 +96,25 @@ __device__ __forceinline__ void load_operands(uint32_t (&operand)[columns / 4],
         load_operand<columns>(operand + column / 4, table, column);
 }
 
-// sums (16 x 16) += operand (16 x rows) x (16 columns of a matrix); `blocks` are those of its
-// transpose: a thread's part of each 8 x 8 block is a pair.
-template <int rows>
-__device__ __forceinline__ void multiply_group(float* sums, const uint32_t* operand,
-                                               const uint32_t* blocks) {
+// sums (16 x 16) += (rows of a table) x (16 columns of each part of a matrix), whose transpose is in
+// `blocks` of 8 x 8, of which a thread's part is a pair.
+template <int table_columns, int rows, int parts>
+__device__ __forceinline__ void multiply_group(float (&sums)[parts][8], const Table& table,
+                                               const uint32_t* transpose, int column) {
+    const uint32_t* blocks = transpose + column / 8 * (rows / 8) * 32 + table.lane;
 #pragma unroll
-    for (int k = 0; k < rows; k += 16)
+    for (int k = 0; k < rows; k += 16) {
+        uint32_t operand[4];
+        load_operand<table_columns>(operand, table, k);
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const uint32_t* own = blocks + (j * (rows / 8) + k / 8) * 32;
-            add_product(sums + 4 * j, operand + k / 4, __ldg(own), __ldg(own + 32));
-        }
-}
-
-// This thread's part of the transpose's first block, for the products of columns from one on.
-template <int rows>
-__device__ __forceinline__ const uint32_t* blocks_of(const uint32_t* transpose, const Tile& tile,
-                                                     int column) {
-    return transpose + column / 8 * (rows / 8) * 32 + tile.table.lane;
+        for (int part = 0; part < parts; ++part)
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const uint32_t* own =
+                    blocks + ((part * COLUMNS / 8 + j) * (rows / 8) + k / 8) * 32;
+                add_product(sums[part] + 4 * j, operand, __ldg(own), __ldg(own + 32));
+            }
+    }
 }
 
 __device__ __forceinline__ void set_to(float* sums, const float* biases) {
@@ -172,17 +172,13 @@ __device__ __forceinline__ void put_features(const Tile& tile) {
 }
 
 __device__ __forceinline__ void multiply_factors(const Tile& tile) {
-    uint32_t operand[INPUT_WIDTH / 4];
-    load_operands<INPUT_WIDTH>(operand, tile.table);
     tile.for_own_groups([&](int column) {
         float z[FACTORS][8];
 #pragma unroll
-        for (int factor = 0; factor < FACTORS; ++factor) {
+        for (int factor = 0; factor < FACTORS; ++factor)
             set_to(z[factor], tile.shared.factor_bias[factor] + column);
-            multiply_group<FEATURES>(z[factor], operand,
-                                     blocks_of<FEATURES>(tile.shared.arguments.transposes[0], tile,
-                                                         factor * COLUMNS + column));
-        }
+        multiply_group<INPUT_WIDTH, FEATURES>(z, tile.table, tile.shared.arguments.transposes[0],
+                                              column);
         uint32_t pairs[4];
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor) {
@@ -205,10 +201,8 @@ __device__ __forceinline__ void multiply_factors(const Tile& tile) {
 template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile) {
     if constexpr (layer < HIDDEN) {
-        uint32_t operand[COLUMNS / 4];
-        load_operands<COLUMNS>(operand, tile.values(layer));
         tile.for_own_groups([&](int column) {
-            float z[8];
+            float sums[1][8], *z = sums[0];
             const ConstantPairs biases =
                 constants_at(tile.shared.constants.bias[layer], column);
 #pragma unroll
@@ -216,9 +210,8 @@ __device__ __forceinline__ void forward(const Tile& tile) {
                 z[4 * j] = z[4 * j + 2] = biases.of[j].x;
                 z[4 * j + 1] = z[4 * j + 3] = biases.of[j].y;
             }
-            multiply_group<COLUMNS>(
-                z, operand,
-                blocks_of<COLUMNS>(tile.shared.arguments.transposes[layer], tile, column));
+            multiply_group<COLUMNS, COLUMNS>(sums, tile.values(layer),
+                                             tile.shared.arguments.transposes[layer], column);
             uint32_t pairs[4];
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair)
@@ -281,14 +274,11 @@ template <int layer = RELUS>
 __device__ __forceinline__ void backward(const Tile& tile) {
     if constexpr (layer > 0) {
         tile.pair_sync();
-        uint32_t operand[COLUMNS / 4];
-        load_operands<COLUMNS>(operand, tile.gradients(layer));
         tile.for_own_groups([&](int column) {
-            float sums[8] = {};
-            multiply_group<COLUMNS>(
-                sums, operand,
-                blocks_of<COLUMNS>(tile.shared.arguments.matrices[layer], tile, column));
-            differentiate<layer - 1>(tile, column, sums);
+            float sums[1][8] = {};
+            multiply_group<COLUMNS, COLUMNS>(sums, tile.gradients(layer),
+                                             tile.shared.arguments.matrices[layer], column);
+            differentiate<layer - 1>(tile, column, sums[0]);
         });
         backward<layer - 1>(tile);
     }
