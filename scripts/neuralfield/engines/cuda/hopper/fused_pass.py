@@ -40,7 +40,13 @@ class FusedPass(Pass):
         super().__init__(given.device)
         self.network, self.batch, self.blocks = given.network, given.batch, blocks
         self._shape, self._buffers = shape, given.buffers
-        self._stream = WeightStream(given.device, shape, given.buffers, backward=backward)
+        self._stream = WeightStream(
+            given.device,
+            shape,
+            given.buffers,
+            backward=backward,
+            as_operands=self.has_product,
+        )
         self._allocated.append(self._stream.array)
         # gradients that need no matrix product: of the last layer, and of one of two coordinates;
         # a block's first ``channels * widest`` numbers are [widest][channels]

@@ -97,10 +97,9 @@ class HopperNetwork:
         has_features = network.has_features
         self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
         self.widths = [padded(layer.values_out) for layer in self.hidden]
-        self.has_product = self.hidden[0].activation == "product"
-        needs_one = self.has_product and network.encoding == "fourier"
+        has_product = self.hidden[0].activation == "product"
+        needs_one = has_product and network.encoding == "fourier"
         self.input_width = padded(self.hidden[0].fan_in + needs_one if has_features else 1)
-        self.transposed = [i for i in reversed(self.matrices) if i or self.has_product]
         self.widest = max(self.input_width, *self.widths)
         self.block_tiles = block_tiles[min(w for w in block_tiles if w >= self.widest)]
 
@@ -125,11 +124,11 @@ class HopperNetwork:
 
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
         """List padded rows and columns of the stream's matrices; if `backward`, transposes follow,
-        from the last layer to the second or, of a product, to the first.
+        from the last layer to the second.
         """
         shapes = [(padded(self.hidden[i].fan_in), self.columns(i)) for i in self.matrices]
         if backward:
-            shapes += [shapes[self.matrices.index(i)][::-1] for i in self.transposed]
+            shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
         return shapes
 
     def ring(
@@ -168,7 +167,8 @@ class HopperNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices.
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All are
+    laid out `as_operands` of a warp's products, or in blocks.
     """
 
     def __init__(
@@ -178,6 +178,7 @@ class WeightStream:
         arrays: NetworkArrays,
         *,
         backward: bool,
+        as_operands: bool = False,
     ) -> None:
         self._parameters, self._matrices = arrays.parameters, network.matrices
         shapes = network.stream_shapes(backward=backward)
@@ -186,7 +187,7 @@ class WeightStream:
         if not self._matrices:
             return
         count = len(self._matrices)
-        transposed = network.transposed if backward else []
+        transposed = [index for index in reversed(self._matrices) if index] if backward else []
         backward_starts = dict(zip(transposed, starts[count:-1], strict=True))
         layers = [network.hidden[index] for index in self._matrices]
         constants = {
@@ -197,6 +198,7 @@ class WeightStream:
             "MATRIX_OFFSETS": listed(arrays.offsets[f"layers.{i}.weight"] for i in self._matrices),
             "FORWARD_STARTS": listed(starts[:count]),
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
+            "AS_OPERANDS": as_operands,
         }
         self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "hopper_pack", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))

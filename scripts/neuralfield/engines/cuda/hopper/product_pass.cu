@@ -15,7 +15,7 @@
 #include "weight_sums.cuh"
 
 constexpr int COLUMNS = width_after[0];  // of each factor, and of each layer
-constexpr int GROUPS = COLUMNS / 16;
+constexpr int GROUPS = COLUMNS / 16, OWN_GROUPS = (GROUPS + 1) / 2;
 constexpr int RELUS = HIDDEN - 1;
 constexpr int FIRST_PAIR = 8;  // name of the first pair's barrier
 static_assert(FACTORS * COLUMNS % 16 == 0 && BLOCK_TILES == 2, "warps in pairs");
@@ -34,13 +34,13 @@ struct Arguments {
     const float* pixel_weights;
     const float* parameters;
     const float* frequencies;
-    const uint32_t* transposes[HIDDEN];  // of weights, in pairs of float16: see weight_blocks.cuh
-    const uint32_t* matrices[HIDDEN];    // weights, likewise
-    float* weight_partials[HIDDEN];      // [block][fan_in][width], both padded
-    float* bias_partials[HIDDEN];        // [block][width]
-    float* vector_partials;              // [block][WIDEST][CHANNELS] of the output
-    float* output_bias_partials;         // [block][CHANNELS]
-    double2* loss_partials;              // [block]
+    const uint4* forward[HIDDEN];    // weights as right operands: see place_in_operands
+    const uint4* backward[HIDDEN];   // their transposes; of the first layer: none
+    float* weight_partials[HIDDEN];  // [block][fan_in][width], both padded
+    float* bias_partials[HIDDEN];    // [block][width]
+    float* vector_partials;          // [block][WIDEST][CHANNELS] of the output
+    float* output_bias_partials;     // [block][CHANNELS]
+    double2* loss_partials;          // [block]
     Offsets offsets;
 };
 
@@ -78,51 +78,44 @@ struct Tile : PointsOf<true> {
     // Waits for the other warp of the pair.
     __device__ __forceinline__ void pair_sync() const { named_sync<64>(FIRST_PAIR + table.warp); }
 
-    // Calls `work` with the first column of each of this warp's groups of 16.
-    template <int columns = COLUMNS, typename Work>
+    // Calls `work` for each of this warp's groups of 16 columns, with their first.
+    template <typename Work>
     __device__ __forceinline__ void for_own_groups(const Work& work) const {
-#pragma unroll 1
-        for (int column = 16 * table.number; column < columns; column += 32) work(column);
+#pragma unroll
+        for (int group = 0; group < OWN_GROUPS; ++group) {
+            const int column = 16 * table.number + 32 * group;
+            if (GROUPS % 2 == 0 || column < COLUMNS) work(group, column);
+        }
     }
 };
 
 // ---- products of a warp's rows -------------------------------------------------------------------
 
-template <int columns>
-__device__ __forceinline__ void load_operands(uint32_t (&operand)[columns / 4],
-                                              const Table& table) {
+// sums of a part (16 x 16) += (rows of a table) x (16 columns of a matrix, from `column` on and
+// `step` columns further for each part); see place_in_operands.
+template <int table_columns, int rows, int step, int parts>
+__device__ __forceinline__ void multiply(float (&sums)[parts][8], const Table& table,
+                                         const uint4* matrix, int column) {
+    const uint4* own = matrix + column / 16 * (rows / 16) * 32 + table.lane;
 #pragma unroll
-    for (int column = 0; column < columns; column += 16)
-        load_operand<columns>(operand + column / 4, table, column);
-}
-
-// sums (16 x 16) += (rows of a table) x (16 columns of each part of a matrix), whose transpose is in
-// `blocks` of 8 x 8, of which a thread's part is a pair.
-template <int table_columns, int rows, int parts>
-__device__ __forceinline__ void multiply_group(float (&sums)[parts][8], const Table& table,
-                                               const uint32_t* transpose, int column) {
-    const uint32_t* blocks = transpose + column / 8 * (rows / 8) * 32 + table.lane;
-#pragma unroll
-    for (int k = 0; k < rows; k += 16) {
+    for (int k = 0; k < rows / 16; ++k) {
         uint32_t operand[4];
-        load_operand<table_columns>(operand, table, k);
+        load_operand<table_columns>(operand, table, 16 * k);
 #pragma unroll
-        for (int part = 0; part < parts; ++part)
-#pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                const uint32_t* own =
-                    blocks + ((part * COLUMNS / 8 + j) * (rows / 8) + k / 8) * 32;
-                add_product(sums[part] + 4 * j, operand, __ldg(own), __ldg(own + 32));
-            }
+        for (int part = 0; part < parts; ++part) {
+            const uint4 right = __ldg(own + (part * step / 16 * (rows / 16) + k) * 32);
+            add_product(sums[part], operand, right.x, right.y);
+            add_product(sums[part] + 4, operand, right.z, right.w);
+        }
     }
 }
 
-__device__ __forceinline__ void set_to(float* sums, const float* biases) {
+__device__ __forceinline__ void set_to(float* sums, const float* biases, int column) {
+    const ConstantPairs pairs = constants_at(biases, column);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        const float2 pair = pair_at(biases + own_column(), 8 * j);
-        sums[4 * j] = sums[4 * j + 2] = pair.x;
-        sums[4 * j + 1] = sums[4 * j + 3] = pair.y;
+        sums[4 * j] = sums[4 * j + 2] = pairs.of[j].x;
+        sums[4 * j + 1] = sums[4 * j + 3] = pairs.of[j].y;
     }
 }
 
@@ -164,21 +157,23 @@ __device__ __forceinline__ void angles_of(float2 (&angles)[2], const float2 (&po
 __device__ __forceinline__ void put_features(const Tile& tile) {
     float2 angles[2];
     angles_of(angles, tile.points);
-    tile.for_own_groups<INPUT_WIDTH>([&](int column) {
+#pragma unroll 1
+    for (int column = 16 * tile.table.number; column < INPUT_WIDTH; column += 32) {
         uint32_t pairs[4];
         fourier_features(pairs, column, tile.points, angles, tile.shared.constants);
         tile.table.put<INPUT_WIDTH>(column, pairs);
-    });
+    }
 }
 
 __device__ __forceinline__ void multiply_factors(const Tile& tile) {
-    tile.for_own_groups([&](int column) {
+#pragma unroll 1
+    for (int column = 16 * tile.table.number; column < COLUMNS; column += 32) {
         float z[FACTORS][8];
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor)
-            set_to(z[factor], tile.shared.factor_bias[factor] + column);
-        multiply_group<INPUT_WIDTH, FEATURES>(z, tile.table, tile.shared.arguments.transposes[0],
-                                              column);
+            set_to(z[factor], tile.shared.factor_bias[factor], column);
+        multiply<INPUT_WIDTH, FEATURES, COLUMNS>(z, tile.table, tile.shared.arguments.forward[0],
+                                                 column);
         uint32_t pairs[4];
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor) {
@@ -194,24 +189,22 @@ __device__ __forceinline__ void multiply_factors(const Tile& tile) {
         for (int pair = 0; pair < 4; ++pair)
             pairs[pair] = pack_saturated(z[0][2 * pair], z[0][2 * pair + 1]);
         tile.values(1).put<COLUMNS>(column, pairs);
-    });
+    }
     tile.pair_sync();
 }
 
 template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile) {
     if constexpr (layer < HIDDEN) {
-        tile.for_own_groups([&](int column) {
-            float sums[1][8], *z = sums[0];
-            const ConstantPairs biases =
-                constants_at(tile.shared.constants.bias[layer], column);
-#pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                z[4 * j] = z[4 * j + 2] = biases.of[j].x;
-                z[4 * j + 1] = z[4 * j + 3] = biases.of[j].y;
-            }
-            multiply_group<COLUMNS, COLUMNS>(sums, tile.values(layer),
-                                             tile.shared.arguments.transposes[layer], column);
+        float sums[OWN_GROUPS][8];
+        tile.for_own_groups([&](int group, int column) {
+            set_to(sums[group], tile.shared.constants.bias[layer], column);
+        });
+        multiply<COLUMNS, COLUMNS, 32>(sums, tile.values(layer),
+                                       tile.shared.arguments.forward[layer],
+                                       16 * tile.table.number);
+        tile.for_own_groups([&](int group, int column) {
+            const float* z = sums[group];
             uint32_t pairs[4];
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair)
@@ -274,11 +267,12 @@ template <int layer = RELUS>
 __device__ __forceinline__ void backward(const Tile& tile) {
     if constexpr (layer > 0) {
         tile.pair_sync();
-        tile.for_own_groups([&](int column) {
-            float sums[1][8] = {};
-            multiply_group<COLUMNS, COLUMNS>(sums, tile.gradients(layer),
-                                             tile.shared.arguments.matrices[layer], column);
-            differentiate<layer - 1>(tile, column, sums[0]);
+        float sums[OWN_GROUPS][8] = {};
+        multiply<COLUMNS, COLUMNS, 32>(sums, tile.gradients(layer),
+                                       tile.shared.arguments.backward[layer],
+                                       16 * tile.table.number);
+        tile.for_own_groups([&](int group, int column) {
+            differentiate<layer - 1>(tile, column, sums[group]);
         });
         backward<layer - 1>(tile);
     }
@@ -289,7 +283,9 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     const Table values = tile.values(HIDDEN);
     const uint32_t matrix = shared_address(tile.shared.output);
     uint32_t operand[COLUMNS / 4], last[4];
-    load_operands<COLUMNS>(operand, values);
+#pragma unroll
+    for (int column = 0; column < COLUMNS; column += 16)
+        load_operand<COLUMNS>(operand + column / 4, values, column);
     float outputs[4], z[2][1];
     start_output(outputs, operand, matrix);
     const float bias = tile.shared.constants.output_bias[own_channel() % CHANNELS];
@@ -307,7 +303,7 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     }
     last_operand(last, z);
     tile.pair_sync();  // both have read the values
-    tile.for_own_groups([&](int column) {
+    tile.for_own_groups([&](int, int column) {
         add_sums(&tile.shared.vectors[tile.table.warp][0][0], WIDEST, CHANNELS, values, column,
                  left[0], left[1]);
         float sums[8];
@@ -353,9 +349,8 @@ __device__ __forceinline__ void load_parameters(Shared& shared) {
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
                    CONSUMERS);
     for (int i = threadIdx.x; i < FACTORS * COLUMNS; i += CONSUMERS)
-        shared.factor_bias[0][i] = arguments.offsets.bias[0] >= 0
-                                       ? arguments.parameters[arguments.offsets.bias[0] + i]
-                                       : 0.0f;
+        shared.factor_bias[0][place_of_constant(i)] =
+            arguments.parameters[arguments.offsets.bias[0] + i];
     for (int i = threadIdx.x; i < 4 * VECTORS * WIDEST; i += CONSUMERS)
         (&shared.vectors[0][0][0])[i] = 0.0f;
     for (int i = threadIdx.x; i < 4 * (RELUS + 1) * COLUMNS; i += CONSUMERS)
@@ -396,9 +391,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
         const LaneTotals own = work_on_output(tile);
         totals.error += own.error;
         totals.output_bias += own.output_bias;
-        backward(tile);
         tile.index += gridDim.x;
         if (tile.index < TILES) tile.fetch(shared.arguments, tile.table);
+        backward(tile);
         __syncthreads();
         gradients.add(tile);
         __syncthreads();

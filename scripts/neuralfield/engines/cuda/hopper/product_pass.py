@@ -47,8 +47,8 @@ class FusedProductPass(FusedPass):
         biases = [self._zeros((blocks, shape.widths[i])) for i in layers]
         self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
         copies = [self._stream.copy_of(i, 1.0) for i in layers]
-        arrays = [copy.backward for copy in copies], [copy.forward for copy in copies]
-        arguments = self._arguments_of([*arrays[0], *arrays[1], *weights, *biases])
+        forward, backward = ([getattr(copy, name) for copy in copies] for name in ("forward", "backward"))
+        arguments = self._arguments_of([*forward, *backward, *weights, *biases])
         assert given.buffers.frequencies is not None
         self._frequencies = given.buffers.frequencies.shape[1]
         constants = {
@@ -67,7 +67,11 @@ class FusedProductPass(FusedPass):
         path, shared_bytes = Path(__file__).with_name("product_pass.cu"), _block_bytes(shape)
         kernel = compile_kernel(path, "product_pass", constants, "", shared_bytes)
         threads = 2 * TILE_THREADS
-        self._launches.append(Launch(kernel, (blocks,), (arguments,), threads, shared_bytes))
+        own = Launch(kernel, (blocks,), (arguments,), threads, shared_bytes)
+        self._launches += [self._stream.launch, own]
+
+    def prepare(self) -> None:
+        """Do nothing: each step packs the weights."""
 
     @classmethod
     def _lacking(
@@ -88,9 +92,9 @@ class FusedProductPass(FusedPass):
         self, index: int, layer: LayerPlan, scale: float
     ) -> list[PartialGradient]:
         weight, bias = super()._matrix_gradients(index, layer, scale)
+        weight = replace(weight, copy=None)
         if index == 0:  # the bias's gradient is that of a weight of a feature that is 1
-            ones_row = 2 * self._frequencies
-            bias = replace(weight, offset=ones_row * weight.row_stride, copy=None)
+            bias = replace(weight, offset=2 * self._frequencies * weight.row_stride)
         return [weight, bias]
 
 
