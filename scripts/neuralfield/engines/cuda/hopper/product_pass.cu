@@ -49,14 +49,16 @@ struct Shared {
     Constants constants;
     __align__(16) float factor_bias[FACTORS][COLUMNS];
     __align__(128) __half output[OUTPUT_COLUMNS * LAST_WIDTH];  // see put_output
-    __align__(16) float vectors[4][VECTORS][WIDEST];            // sums of each pair
-    __align__(16) float biases[4][RELUS + 1][COLUMNS];          // of gradients, likewise
+    // sums of each pair, for the gradients of the output's weights and of the biases
+    __align__(16) float vectors[4][CHANNELS + RELUS][WIDEST];
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
     double losses[4 * BLOCK_TILES][2];
     float output_bias[4 * BLOCK_TILES][CHANNELS];
 };
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
+
+__host__ __device__ constexpr int place_of_bias(int layer) { return CHANNELS + RELUS - layer; }
 
 struct Tile : PointsOf<true> {
     char* tables;
@@ -97,55 +99,95 @@ template <int table_columns, int rows, int step, int parts>
 __device__ __forceinline__ void multiply(float (&sums)[parts][8], const Table& table,
                                          const uint4* matrix, int column) {
     const uint4* own = matrix + column / 16 * (rows / 16) * 32 + table.lane;
+    uint4 next[parts];
+    uint32_t next_operand[4];
 #pragma unroll
-    for (int k = 0; k < rows / 16; ++k) {
+    for (int k = -1; k < rows / 16; ++k) {
+        uint4 right[parts];
         uint32_t operand[4];
-        load_operand<table_columns>(operand, table, 16 * k);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) operand[i] = next_operand[i];
+#pragma unroll
+        for (int part = 0; part < parts; ++part) right[part] = next[part];
+        if (k + 1 < rows / 16) {
+#pragma unroll
+            for (int part = 0; part < parts; ++part)
+                next[part] = __ldg(own + (part * step / 16 * (rows / 16) + k + 1) * 32);
+            load_operand<table_columns>(next_operand, table, 16 * k + 16);
+        }
+        if (k < 0) continue;
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
-            const uint4 right = __ldg(own + (part * step / 16 * (rows / 16) + k) * 32);
-            add_product(sums[part], operand, right.x, right.y);
-            add_product(sums[part] + 4, operand, right.z, right.w);
+            add_product(sums[part], operand, right[part].x, right[part].y);
+            add_product(sums[part] + 4, operand, right[part].z, right[part].w);
         }
     }
 }
 
-__device__ __forceinline__ void set_to(float* sums, const float* biases, int column) {
+__device__ __forceinline__ void add_biases(float* sums, const float* biases, int column) {
     const ConstantPairs pairs = constants_at(biases, column);
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-        sums[4 * j] = sums[4 * j + 2] = pairs.of[j].x;
-        sums[4 * j + 1] = sums[4 * j + 3] = pairs.of[j].y;
+    for (int i = 0; i < 4; ++i) {
+        sums[2 * i] += pairs.of[i / 2].x;
+        sums[2 * i + 1] += pairs.of[i / 2].y;
     }
 }
 
-// sums of 16 columns, of a vector for each row of the left operand, over the warp's 16 points.
-__device__ __forceinline__ void add_sums(float* sums, int stride, int count, const Table& table,
-                                         int column, uint32_t left0, uint32_t left8) {
-    constexpr int block_row = COLUMNS / 8 * 128;
-    uint32_t right[4];
-    load_right<1>(right, block_matrix(shared_address(table.tile) + 2 * table.warp * block_row +
-                                          column * 16,
-                                      block_row, 128));
+// Sums of a warp's columns over its 16 points, times the numbers of several vectors.
+struct VectorSums {
+    float sums[OWN_GROUPS][2][2] = {};
+
+    // Vectors are rows of the left operand: `low` has the numbers of the first 8 points.
+    __device__ __forceinline__ void add(const Tile& tile, const Table& table, uint32_t low,
+                                        uint32_t high) {
+        constexpr int block_row = COLUMNS / 8 * 128;
+        tile.for_own_groups([&](int group, int column) {
+            uint32_t right[4];
+            load_right<1>(right, block_matrix(shared_address(table.tile) + column * 16 +
+                                                  2 * table.warp * block_row,
+                                              block_row, 128));
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-        float own[4] = {};
-        warp_product(own, left0, left8, right[2 * j], right[2 * j + 1]);
-        const int vector = table.lane / 4;
-        if (vector < count) {
-            float2* place =
-                reinterpret_cast<float2*>(sums + vector * stride + column + 8 * j + own_column());
-            *place = make_float2(place->x + own[0], place->y + own[1]);
-        }
+            for (int j = 0; j < 2; ++j) {
+                float own[4] = {};
+                warp_product(own, low, high, right[2 * j], right[2 * j + 1]);
+                sums[group][j][0] += own[0];
+                sums[group][j][1] += own[1];
+            }
+        });
     }
-}
+
+    // Adds gradients of a relu layer's z to one of the vectors: the gradient of its bias.
+    template <int layer>
+    __device__ __forceinline__ void add_bias(const Tile& tile, int vector) {
+        __syncwarp();
+        const uint32_t ones = tile.table.lane / 4 == vector ? 0x3C003C00 : 0;
+        add(tile, tile.gradients(layer), ones, ones);
+    }
+
+    // Adds so many vectors to those of the block, from one on.
+    __device__ __forceinline__ void add_to(const Tile& tile, int first, int count) const {
+        const int vector = tile.table.lane / 4;
+        if (vector >= count) return;
+        tile.for_own_groups([&](int group, int column) {
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float* own = sums[group][j];
+                float* place = tile.shared.vectors[tile.table.warp][first + vector] + column +
+                               8 * j + own_column();
+                const float2 before = pair_at(place, 0);
+                *reinterpret_cast<float2*>(place) =
+                    make_float2(before.x + own[0], before.y + own[1]);
+            }
+        });
+    }
+};
 
 // ---- forward -------------------------------------------------------------------------------------
 
 // Both coordinates of a thread's points as angles, whose multiples' cosines are polynomials.
 __device__ __forceinline__ void angles_of(float2 (&angles)[2], const float2 (&points)[2]) {
     const int own = threadIdx.x % 4, first = threadIdx.x % 32 - own;  // a lane has one of four
-    const float2 point = points[own / 2];
+    const float2 point = own < 2 ? points[0] : points[1];
     const float angle = acosf(fminf(fmaxf(own % 2 ? point.y : point.x, -1.0f), 1.0f));
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -168,15 +210,13 @@ __device__ __forceinline__ void put_features(const Tile& tile) {
 __device__ __forceinline__ void multiply_factors(const Tile& tile) {
 #pragma unroll 1
     for (int column = 16 * tile.table.number; column < COLUMNS; column += 32) {
-        float z[FACTORS][8];
-#pragma unroll
-        for (int factor = 0; factor < FACTORS; ++factor)
-            set_to(z[factor], tile.shared.factor_bias[factor], column);
+        float z[FACTORS][8] = {};
         multiply<INPUT_WIDTH, FEATURES, COLUMNS>(z, tile.table, tile.shared.arguments.forward[0],
                                                  column);
         uint32_t pairs[4];
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor) {
+            add_biases(z[factor], tile.shared.factor_bias[factor], column);
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) {
                 float *own = z[factor] + 2 * pair, *product = z[0] + 2 * pair;
@@ -196,15 +236,13 @@ __device__ __forceinline__ void multiply_factors(const Tile& tile) {
 template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile) {
     if constexpr (layer < HIDDEN) {
-        float sums[OWN_GROUPS][8];
-        tile.for_own_groups([&](int group, int column) {
-            set_to(sums[group], tile.shared.constants.bias[layer], column);
-        });
+        float sums[OWN_GROUPS][8] = {};
         multiply<COLUMNS, COLUMNS, 32>(sums, tile.values(layer),
                                        tile.shared.arguments.forward[layer],
                                        16 * tile.table.number);
         tile.for_own_groups([&](int group, int column) {
-            const float* z = sums[group];
+            float* z = sums[group];
+            add_biases(z, tile.shared.constants.bias[layer], column);
             uint32_t pairs[4];
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair)
@@ -231,12 +269,8 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int column, cons
             pairs[pair] = pack_saturated(sums[2 * pair], sums[2 * pair + 1]) &
                           __hgt2_mask(value, __float2half2_rn(0.0f));
         }
-        const Table table = tile.gradients(layer);
         __syncwarp();
-        table.put<COLUMNS>(column, pairs);
-        __syncwarp();
-        const uint32_t ones = 0x3C003C00;
-        add_sums(tile.shared.biases[tile.table.warp][layer], 0, 1, table, column, ones, ones);
+        tile.gradients(layer).put<COLUMNS>(column, pairs);
     } else {
         uint32_t factors[FACTORS][4];
         const Table table = tile.factors();
@@ -274,6 +308,11 @@ __device__ __forceinline__ void backward(const Tile& tile) {
         tile.for_own_groups([&](int group, int column) {
             differentiate<layer - 1>(tile, column, sums[group]);
         });
+        if constexpr (layer > 1) {
+            VectorSums own;
+            own.add_bias<layer - 1>(tile, 0);
+            own.add_to(tile, place_of_bias(layer - 1), 1);
+        }
         backward<layer - 1>(tile);
     }
 }
@@ -301,15 +340,17 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
         const float high = __shfl_sync(~0u, z[i][0], own + 4);
         left[i] = lane / 4 < CHANNELS ? pack_saturated(low, high) : 0;
     }
+    VectorSums vectors;
+    vectors.add(tile, values, left[0], left[1]);
     last_operand(last, z);
     tile.pair_sync();  // both have read the values
     tile.for_own_groups([&](int, int column) {
-        add_sums(&tile.shared.vectors[tile.table.warp][0][0], WIDEST, CHANNELS, values, column,
-                 left[0], left[1]);
         float sums[8];
         OperandWgmma<16>::set<0>(sums, last, block_matrix(matrix + column * 16, 0, 128));
         differentiate<RELUS>(tile, column, sums);
     });
+    if constexpr (RELUS > 0) vectors.add_bias<RELUS>(tile, place_of_bias(RELUS));
+    vectors.add_to(tile, 0, CHANNELS + (RELUS > 0));
     return tile.table.number ? LaneTotals{} : LaneTotals{error, z[0][0] + z[1][0]};
 }
 
@@ -351,10 +392,8 @@ __device__ __forceinline__ void load_parameters(Shared& shared) {
     for (int i = threadIdx.x; i < FACTORS * COLUMNS; i += CONSUMERS)
         shared.factor_bias[0][place_of_constant(i)] =
             arguments.parameters[arguments.offsets.bias[0] + i];
-    for (int i = threadIdx.x; i < 4 * VECTORS * WIDEST; i += CONSUMERS)
+    for (int i = threadIdx.x; i < 4 * (CHANNELS + RELUS) * WIDEST; i += CONSUMERS)
         (&shared.vectors[0][0][0])[i] = 0.0f;
-    for (int i = threadIdx.x; i < 4 * (RELUS + 1) * COLUMNS; i += CONSUMERS)
-        (&shared.biases[0][0][0])[i] = 0.0f;
     __syncthreads();
     put_output(shared.output, shared.constants);
     __syncthreads();
@@ -364,7 +403,7 @@ __device__ __forceinline__ void write_biases(const Shared& shared) {
     for (int i = threadIdx.x; i < RELUS * COLUMNS; i += CONSUMERS) {
         const int layer = 1 + i / COLUMNS, column = i % COLUMNS;
         float sum = 0.0f;
-        for (int pair = 0; pair < 4; ++pair) sum += shared.biases[pair][layer][column];
+        for (int pair = 0; pair < 4; ++pair) sum += shared.vectors[pair][place_of_bias(layer)][column];
         shared.arguments.bias_partials[layer][blockIdx.x * COLUMNS + column] = sum;
     }
 }
@@ -391,11 +430,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
         const LaneTotals own = work_on_output(tile);
         totals.error += own.error;
         totals.output_bias += own.output_bias;
-        tile.index += gridDim.x;
-        if (tile.index < TILES) tile.fetch(shared.arguments, tile.table);
         backward(tile);
+        tile.index += gridDim.x;
         __syncthreads();
         gradients.add(tile);
+        if (tile.index < TILES) tile.fetch(tile.shared.arguments, tile.table);
         __syncthreads();
     }
     gradients.write(shared.arguments);

@@ -118,7 +118,7 @@ def _fixed_bytes(shape: HopperNetwork) -> int:
     """Count bytes of, at least, the struct Shared of product_pass.cu."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (8 + 4 * hidden) + 8 * (hidden + 1)
-    vectors = 4 * 4 * (channels * shape.widest + hidden * shape.widths[0])
+    vectors = 4 * 4 * (channels + hidden - 1) * shape.widest
     others = 4 * shape.columns(0) + 2 * 8 * shape.widths[-1]
     outputs = 2 * 4 * TILE_ROWS * channels + _WARPS * (16 + 4 * channels)
     return arguments + shape.constants_bytes + vectors + others + outputs + 256
