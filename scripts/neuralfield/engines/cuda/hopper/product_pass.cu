@@ -99,27 +99,15 @@ template <int table_columns, int rows, int step, int parts>
 __device__ __forceinline__ void multiply(float (&sums)[parts][8], const Table& table,
                                          const uint4* matrix, int column) {
     const uint4* own = matrix + column / 16 * (rows / 16) * 32 + table.lane;
-    uint4 next[parts];
-    uint32_t next_operand[4];
 #pragma unroll
-    for (int k = -1; k < rows / 16; ++k) {
-        uint4 right[parts];
+    for (int k = 0; k < rows / 16; ++k) {
         uint32_t operand[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) operand[i] = next_operand[i];
-#pragma unroll
-        for (int part = 0; part < parts; ++part) right[part] = next[part];
-        if (k + 1 < rows / 16) {
-#pragma unroll
-            for (int part = 0; part < parts; ++part)
-                next[part] = __ldg(own + (part * step / 16 * (rows / 16) + k + 1) * 32);
-            load_operand<table_columns>(next_operand, table, 16 * k + 16);
-        }
-        if (k < 0) continue;
+        load_operand<table_columns>(operand, table, 16 * k);
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
-            add_product(sums[part], operand, right[part].x, right[part].y);
-            add_product(sums[part] + 4, operand, right[part].z, right[part].w);
+            const uint4 right = __ldg(own + (part * step / 16 * (rows / 16) + k) * 32);
+            add_product(sums[part], operand, right.x, right.y);
+            add_product(sums[part] + 4, operand, right.z, right.w);
         }
     }
 }
@@ -421,11 +409,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
                  {memory, warp / 4, warp % 4, int(threadIdx.x) % 32}};
     Gradients<RELUS> gradients;
     LaneTotals totals;
-    tile.fetch(shared.arguments, tile.table);
+    tile.fetch_points(shared.arguments, tile.table);
     while (tile.index < TILES) {
         put_features(tile);
         tile.pair_sync();
         multiply_factors(tile);
+        tile.fetch(shared.arguments, tile.table);
         forward(tile);
         const LaneTotals own = work_on_output(tile);
         totals.error += own.error;
@@ -434,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
         tile.index += gridDim.x;
         __syncthreads();
         gradients.add(tile);
-        if (tile.index < TILES) tile.fetch(tile.shared.arguments, tile.table);
+        if (tile.index < TILES) tile.fetch_points(shared.arguments, tile.table);
         __syncthreads();
     }
     gradients.write(shared.arguments);
