@@ -167,8 +167,8 @@ class HopperNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All are
-    laid out `as_operands` of a warp's products, or in blocks.
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All
+    are laid out `as_operands` of a warp's products, or in blocks.
     """
 
     def __init__(

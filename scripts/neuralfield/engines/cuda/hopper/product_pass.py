@@ -1,4 +1,4 @@
-"""One batch forwards and backwards, with all gradients, in one kernel: for a product of linear maps.
+"""One batch forwards and backwards, with all gradients, in one kernel: for products of factors.
 
 By products of warps, for every GPU of compute capability 8.0 and more; see `product_pass.cu`.
 """
@@ -39,16 +39,16 @@ class FusedProductPass(FusedPass):
     has_product = True
 
     def __init__(self, given: PassArguments) -> None:
-        shape = HopperNetwork(given.network, {256: 2})
+        shape = _shape(given.network)
         blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
         super().__init__(given, shape, blocks, backward=True)
         layers = shape.matrices
         weights = [self._zeros((blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
         biases = [self._zeros((blocks, shape.widths[i])) for i in layers]
         self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
-        copies = [self._stream.copy_of(i, 1.0) for i in layers]
-        forward, backward = ([getattr(copy, name) for copy in copies] for name in ("forward", "backward"))
-        arguments = self._arguments_of([*forward, *backward, *weights, *biases])
+        copies = [self._stream.copy_of(index, 1.0) for index in layers]
+        matrices = [copy.forward for copy in copies] + [copy.backward for copy in copies]
+        arguments = self._arguments_of([*matrices, *weights, *biases])
         assert given.buffers.frequencies is not None
         self._frequencies = given.buffers.frequencies.shape[1]
         constants = {
@@ -77,10 +77,13 @@ class FusedProductPass(FusedPass):
     def _lacking(
         cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
     ) -> str | None:
-        if network.encoding == "hashgrid":
-            return "hash grids"
-        shape = HopperNetwork(network, {256: 2})
-        if shape.hidden[0].values_out % 16 or len(set(shape.widths)) > 1:
+        if network.encoding not in ("fourier", "chebyshev"):
+            return f"factors of the encoding {network.encoding}"
+        shape = _shape(network)
+        first, *others = shape.hidden
+        if any(layer.activation != "relu" for layer in others):
+            return "activations other than relu behind a product"
+        if first.values_out % 16 or len(set(shape.widths)) > 1:
             return "factors whose values are not a multiple of 16"
         if _sums(shape) > _MOST_SUMS:
             return "gradients that have no room in registers"
@@ -96,6 +99,11 @@ class FusedProductPass(FusedPass):
         if index == 0:  # the bias's gradient is that of a weight of a feature that is 1
             bias = replace(weight, offset=2 * self._frequencies * weight.row_stride)
         return [weight, bias]
+
+
+def _shape(network: NetworkPlan) -> HopperNetwork:
+    """Describe a network, of any width: two groups of 128 threads work on a tile together."""
+    return HopperNetwork(network, {1 << 10: 2})
 
 
 def _sums(shape: HopperNetwork) -> int:

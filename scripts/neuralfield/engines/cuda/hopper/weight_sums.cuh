@@ -2,7 +2,7 @@
 #pragma once
 #include "warpgroup.cuh"
 
-// Chooses how many warps are side by side on so many rows and columns of blocks.
+// Chooses how many of 8 warps are side by side on so many rows and columns of blocks.
 __host__ __device__ constexpr int warps_across(int down, int across) {
     int best = 1, best_cost = 1 << 30;
     for (int warps = 1; warps <= 8; warps *= 2) {
