@@ -225,9 +225,8 @@ template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile) {
     if constexpr (layer < HIDDEN) {
         float sums[OWN_GROUPS][8] = {};
-        multiply<COLUMNS, COLUMNS, 32>(sums, tile.values(layer),
-                                       tile.shared.arguments.forward[layer],
-                                       16 * tile.table.number);
+        multiply<COLUMNS, COLUMNS, 32>(
+            sums, tile.values(layer), tile.shared.arguments.forward[layer], 16 * tile.table.number);
         tile.for_own_groups([&](int group, int column) {
             float* z = sums[group];
             add_biases(z, tile.shared.constants.bias[layer], column);
@@ -293,9 +292,8 @@ __device__ __forceinline__ void backward(const Tile& tile) {
         multiply<COLUMNS, COLUMNS, 32>(sums, tile.gradients(layer),
                                        tile.shared.arguments.backward[layer],
                                        16 * tile.table.number);
-        tile.for_own_groups([&](int group, int column) {
-            differentiate<layer - 1>(tile, column, sums[group]);
-        });
+        tile.for_own_groups(
+            [&](int group, int column) { differentiate<layer - 1>(tile, column, sums[group]); });
         if constexpr (layer > 1) {
             VectorSums own;
             own.add_bias<layer - 1>(tile, 0);
@@ -391,7 +389,8 @@ __device__ __forceinline__ void write_biases(const Shared& shared) {
     for (int i = threadIdx.x; i < RELUS * COLUMNS; i += CONSUMERS) {
         const int layer = 1 + i / COLUMNS, column = i % COLUMNS;
         float sum = 0.0f;
-        for (int pair = 0; pair < 4; ++pair) sum += shared.vectors[pair][place_of_bias(layer)][column];
+        for (int pair = 0; pair < 4; ++pair)
+            sum += shared.vectors[pair][place_of_bias(layer)][column];
         shared.arguments.bias_partials[layer][blockIdx.x * COLUMNS + column] = sum;
     }
 }
@@ -403,10 +402,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
     __syncthreads();
     load_parameters(shared);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
-    Tile tile = {{int(blockIdx.x)},
-                 memory,
-                 shared,
-                 {memory, warp / 4, warp % 4, int(threadIdx.x) % 32}};
+    Tile tile = {
+        {int(blockIdx.x)}, memory, shared, {memory, warp / 4, warp % 4, int(threadIdx.x) % 32}};
     Gradients<RELUS> gradients;
     LaneTotals totals;
     tile.fetch_points(shared.arguments, tile.table);
