@@ -208,6 +208,10 @@ CASES = {
     "cafe of 4 factors": ({**CAFE, "frequencies": 23, "factors": 4, "width": 57}, {"points": 5}),
     "cafe, no polynomials": ({**CAFE, "chebyshev_degree": 0, "factors": 2, "width": 64}, {}),
     "cafe, no layer behind": ({**CAFE, "hidden_layers": 0, "width": 40}, {"channels": 3}),
+    "cafe, the output right behind": (
+        {**CAFE, "hidden_layers": 0, "factors": 4, "width": 48},
+        {"channels": 3, "points": 2, "batch_pixels": 300},
+    ),
     "cafe, three layers behind": ({**CAFE, "hidden_layers": 3, "width": 48}, {"points": 4}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},

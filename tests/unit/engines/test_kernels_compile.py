@@ -28,8 +28,8 @@ PASSES = {
     75: ("layers", "layers", "layers"),
     90: ("hopper-narrow", "hopper", "fused-product"),
 }
-"""The passes of a narrow network, of a wider one and of a product of linear maps; those of other GPUs
-are by products of warps."""
+"""The passes of a narrow network, of a wider one and of cafe; those of other GPUs are by products of
+warps."""
 
 OTHERS = {
     "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),

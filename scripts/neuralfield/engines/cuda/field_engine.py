@@ -7,7 +7,6 @@ from typing import Any
 
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
-from neuralfield.engines.cuda.hopper.fused_pass import FusedPass
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
 from neuralfield.engines.cuda.hopper.product_pass import FusedProductPass
@@ -39,7 +38,7 @@ from neuralfield.system.device import Device, require_memory
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
-_PassType = type[FusedPass] | type[LayerPass]
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[FusedProductPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (
     HopperNarrowPass,
     HopperPass,

@@ -48,7 +48,7 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     __align__(16) float factor_bias[FACTORS][COLUMNS];
-    __align__(128) __half output[OUTPUT_COLUMNS * LAST_WIDTH];  // see put_output
+    __align__(16) __half output[OUTPUT_COLUMNS * LAST_WIDTH];  // see put_output
     // sums of each pair, for the gradients of the output's weights and of the biases
     __align__(16) float vectors[4][CHANNELS + RELUS][WIDEST];
     float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
