@@ -28,8 +28,7 @@ PASSES = {
     75: ("layers", "layers", "layers"),
     90: ("hopper-narrow", "hopper", "fused-product"),
 }
-"""The passes of a narrow network, of a wider one and of cafe; those of other GPUs are by products of
-warps."""
+"""The passes of a narrow network, of a wider one and of cafe; other GPUs have products of warps."""
 
 OTHERS = {
     "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),
