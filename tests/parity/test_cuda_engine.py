@@ -9,6 +9,7 @@ from make_objective import SIREN, make_objective
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.product_pass import FusedProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.plan import batch_plan, network_plan
@@ -47,6 +48,7 @@ PASSES_AND_PRECISIONS = [
     (HopperPass, "mixed"),
     (FusedNarrowPass, "mixed"),
     (FusedWidePass, "mixed"),
+    (FusedProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]
@@ -199,9 +201,17 @@ CASES = {
         {"channels": 2, "batch_pixels": 63},
     ),
     "cafe, many tiles, an odd number": (CAFE, {"channels": 3, "width": 131, "height": 131}),
+    "cafe of 8 factors": (
+        {**CAFE, "frequencies": 11, "chebyshev_degree": 2, "factors": 8, "width": 32},
+        {"points": 5, "batch_pixels": 333},
+    ),
     "cafe of 4 factors": ({**CAFE, "frequencies": 23, "factors": 4, "width": 57}, {"points": 5}),
     "cafe, no polynomials": ({**CAFE, "chebyshev_degree": 0, "factors": 2, "width": 64}, {}),
     "cafe, no layer behind": ({**CAFE, "hidden_layers": 0, "width": 40}, {"channels": 3}),
+    "cafe, the output right behind": (
+        {**CAFE, "hidden_layers": 0, "factors": 4, "width": 48},
+        {"channels": 3, "points": 2, "batch_pixels": 300},
+    ),
     "cafe, three layers behind": ({**CAFE, "hidden_layers": 3, "width": 48}, {"points": 4}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},

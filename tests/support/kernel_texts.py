@@ -5,6 +5,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -86,6 +87,8 @@ def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tup
             for name, array in buffers.items():
                 buffers[name] = array.view(Addressed)
         buffers = field_engine._make_buffers(objective, batch, device)
+        if buffers.frequencies is not None:
+            buffers = replace(buffers, frequencies=buffers.frequencies.view(Addressed))
         given = PassArguments(device, network, batch, buffers, chosen[1])
         field_engine._make_stages(objective, chosen[0], given)
     return chosen[0].name, found

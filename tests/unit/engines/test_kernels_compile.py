@@ -25,16 +25,21 @@ GRIDS = {
     "width": 16,
 }
 PASSES = {
-    75: ("layers", "layers"),
-    90: ("hopper-narrow", "hopper"),
+    75: ("layers", "layers", "layers"),
+    90: ("hopper-narrow", "hopper", "fused-product"),
 }
-"""The passes of a narrow and of a wider network; those of other GPUs are by products of warps."""
+"""The passes of a narrow network, of a wider one and of cafe; other GPUs have products of warps."""
 
 OTHERS = {
     "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),
     "grids": (GRIDS, {"channels": 3}, "auto"),
     "grids, some pixels": (GRIDS, {"batch_pixels": 65}, "auto"),
-    "cafe": ({"type": "cafe", "width": 16}, {"points": 3}, "auto"),
+    "cafe": ({"type": "cafe", "width": 17}, {"points": 3}, "auto"),
+    "cafe of 8 factors": (
+        {"type": "cafe", "chebyshev_degree": 0, "factors": 8, "hidden_layers": 2, "width": 32},
+        {"points": 3, "channels": 4},
+        "auto",
+    ),
     "float32": (SIREN, {"detail_share": 0.5, "batch_pixels": 65}, "float32"),
     "muon": (SIREN, {"optimizer": "muon", "gradient_clip_norm": 0.1}, "auto"),
 }
@@ -55,12 +60,13 @@ def compile_all(texts, capability):
 def test_the_fused_passes_compile(monkeypatch, capability):
     narrow = make_objective({**SIREN, "width": 16}, channels=3)
     wider = make_objective({**SIREN, "width": 80, "hidden_layers": 1}, batch_pixels=65)
+    products = make_objective({"type": "cafe"}, channels=3)
     texts, passes = set(), []
-    for objective in (narrow, wider):
+    for objective in (narrow, wider, products):
         name, found = kernel_texts(monkeypatch, objective, capability, "auto")
         texts |= found
         passes.append(name)
-    assert tuple(passes) == PASSES.get(capability, ("fused-narrow", "fused"))
+    assert tuple(passes) == PASSES.get(capability, ("fused-narrow", "fused", "fused-product"))
     assert compile_all(texts, capability) == []
 
 

@@ -18,6 +18,7 @@ def mlp(activation, *widths, **settings):
 
 FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
+CAFE = {"type": "cafe"}
 WIRE = {"type": "wire", "hidden_layers": 2}
 
 
@@ -42,11 +43,17 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**HASHGRID, "levels": 16, "features": 5}, 90, "auto", "layers"),
         (HASHGRID, 90, "float32", "layers"),
         (HASHGRID, 75, "auto", "layers"),
-        # products of linear maps are for the portable one alone
-        ({"type": "cafe"}, 90, "auto", "layers"),
-        ({"type": "cafe", "hidden_layers": 0}, 90, "auto", "layers"),
-        ({"type": "cafe"}, 90, "float32", "layers"),
-        ({"type": "cafe"}, 80, "auto", "layers"),
+        # products of linear maps have a pass of their own, where all sums have room
+        (CAFE, 90, "auto", "fused-product"),
+        (CAFE, 80, "auto", "fused-product"),
+        (CAFE, 120, "auto", "fused-product"),
+        ({**CAFE, "hidden_layers": 0, "chebyshev_degree": 0}, 86, "auto", "fused-product"),
+        ({**CAFE, "hidden_layers": 4, "width": 48}, 90, "auto", "fused-product"),
+        ({**CAFE, "hidden_layers": 2}, 90, "auto", "layers"),
+        ({**CAFE, "factors": 4}, 90, "auto", "layers"),
+        ({**CAFE, "width": 90}, 90, "auto", "layers"),
+        (CAFE, 90, "float32", "layers"),
+        (CAFE, 75, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
         (SIREN, 80, "auto", "fused-narrow"),
         (SIREN, 75, "auto", "layers"),

@@ -9,6 +9,7 @@ from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
 from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
+from neuralfield.engines.cuda.hopper.product_pass import FusedProductPass
 from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
@@ -37,12 +38,13 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[LayerPass]
+_PassType = type[HopperNarrowPass] | type[HopperPass] | type[FusedProductPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (
     HopperNarrowPass,
     HopperPass,
     FusedNarrowPass,
     FusedWidePass,
+    FusedProductPass,
     LayerPass,
 )
 """The first that covers an objective is taken."""

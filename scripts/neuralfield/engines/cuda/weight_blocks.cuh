@@ -8,11 +8,23 @@ __device__ __forceinline__ int place_in_blocks(int row, int column, int columns)
     return (row / 8 * (padded / 8) + column / 8) * 64 + row % 8 * 8 + column % 8;
 }
 
+// The same as right operands of a warp's products, for each 16 columns row by row of 16 x 16 numbers:
+// what a thread has of these lies side by side.
+__device__ __forceinline__ int place_in_operands(int row, int column, int rows) {
+    int blocks = (rows + 15) / 16, lane = column % 8 * 4 + row % 8 / 2;
+    return (column / 16 * blocks + row / 16) * 256 + lane * 8 + column % 16 / 8 * 4 +
+           row % 16 / 8 * 2 + row % 2;
+}
+
 // Stores one weight in its matrix for the way forward and, where there is one, in its transpose for
 // the way back.
+template <bool as_operands = false>
 __device__ __forceinline__ void place_weight(float weight, int row, int column, int rows,
                                              int columns, __half* forward, __half* backward) {
     __half rounded = __float2half_rn(weight);
-    forward[place_in_blocks(row, column, columns)] = rounded;
-    if (backward) backward[place_in_blocks(column, row, rows)] = rounded;
+    forward[as_operands ? place_in_operands(row, column, rows)
+                        : place_in_blocks(row, column, columns)] = rounded;
+    if (backward)
+        backward[as_operands ? place_in_operands(column, row, columns)
+                             : place_in_blocks(column, row, rows)] = rounded;
 }

@@ -257,9 +257,10 @@ __device__ __forceinline__ int place_of_vector(int i) {
 template <typename Shared>
 __device__ __forceinline__ void write_partials(const Shared& shared) {
     const auto& arguments = shared.arguments;
+    constexpr int parts = sizeof(shared.vectors) / sizeof(shared.vectors[0]);
     for (int i = threadIdx.x; i < VECTORS * WIDEST; i += CONSUMERS) {
         float sum = 0.0f;
-        for (int tile = 0; tile < BLOCK_TILES; ++tile) sum += (&shared.vectors[tile][0][0])[i];
+        for (int part = 0; part < parts; ++part) sum += (&shared.vectors[part][0][0])[i];
         arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place_of_vector(i)] = sum;
     }
     if (threadIdx.x < CHANNELS) {

@@ -27,10 +27,12 @@ class FusedPass(Pass):
     """A pass whose blocks each leave a part of every gradient, for the update to add up.
 
     `backward` says whether the kernel reads transposed weights too. `by_warps` is whether products
-    are those of warps, for every GPU, or of warpgroups, for compute capability 9.0.
+    are those of warps, for every GPU, or of warpgroups, for compute capability 9.0. `has_product`
+    is whether it is for networks whose first layer is a product of linear maps, or for others.
     """
 
     by_warps = False
+    has_product = False
 
     def __init__(
         self, given: PassArguments, shape: HopperNetwork, blocks: int, *, backward: bool
@@ -38,7 +40,13 @@ class FusedPass(Pass):
         super().__init__(given.device)
         self.network, self.batch, self.blocks = given.network, given.batch, blocks
         self._shape, self._buffers = shape, given.buffers
-        self._stream = WeightStream(given.device, shape, given.buffers, backward=backward)
+        self._stream = WeightStream(
+            given.device,
+            shape,
+            given.buffers,
+            backward=backward,
+            as_operands=self.has_product,
+        )
         self._allocated.append(self._stream.array)
         # gradients that need no matrix product: of the last layer, and of one of two coordinates;
         # a block's first ``channels * widest`` numbers are [widest][channels]
@@ -52,7 +60,13 @@ class FusedPass(Pass):
     def unsupported_reason(
         cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
+        reason = unsupported_reason(
+            network,
+            precision,
+            compute_capability,
+            by_warps=cls.by_warps,
+            has_product=cls.has_product,
+        )
         return reason or cls._lacking(network, batch, compute_capability)
 
     @classmethod

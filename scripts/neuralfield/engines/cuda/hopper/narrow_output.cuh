@@ -37,11 +37,10 @@ __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* o
     wgmma_commit();
 }
 
-// Gradients of the output numbers -> gradients of the last hidden layer's values, likewise. They
-// too are sums of two numbers: the same columns serve for both.
-__device__ __forceinline__ void start_last_gradients(float* sums, const float (&gradients)[2][1],
-                                                     uint32_t matrix) {
-    uint32_t operand[4];
+// Gradients of the output numbers as the left operand of the product back. They too are sums of two
+// numbers: the same columns serve for both.
+__device__ __forceinline__ void last_operand(uint32_t (&operand)[4],
+                                             const float (&gradients)[2][1]) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const float gradient = gradients[i][0];
@@ -49,6 +48,13 @@ __device__ __forceinline__ void start_last_gradients(float* sums, const float (&
         const float rest = gradient - unpack(operand[i]).x;
         operand[2 + i] = pack_saturated(rest, rest);
     }
+}
+
+// Gradients of the last hidden layer's values, likewise.
+__device__ __forceinline__ void start_last_gradients(float* sums, const float (&gradients)[2][1],
+                                                     uint32_t matrix) {
+    uint32_t operand[4];
+    last_operand(operand, gradients);
     wgmma_fence();
     OperandWgmma<LAST_WIDTH>::set<0>(sums, operand, block_matrix(matrix, 0, 128));
     wgmma_commit();

@@ -43,17 +43,24 @@ def shared_limit_bytes(compute_capability: int) -> int:
 
 
 def unsupported_reason(
-    network: NetworkPlan, precision: str, compute_capability: int, *, by_warps: bool = False
+    network: NetworkPlan,
+    precision: str,
+    compute_capability: int,
+    *,
+    by_warps: bool = False,
+    has_product: bool = False,
 ) -> str | None:
     """Say why fused kernels cannot work on a network, or return None.
 
-    A `compute_capability` of 90 is 9.0; products `by_warps` are for GPUs of other ones too.
+    A `compute_capability` of 90 is 9.0; products `by_warps` are for GPUs of other ones too. The
+    first layer, and no other, `has_product` of linear maps, or none has.
     """
-    widest = max(layer.fan_out for layer in network.layers)
+    widest = max(layer.values_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
-    if any(layer.activation == "product" for layer in network.layers):
-        return "products of linear maps"
+    products = [i for i, layer in enumerate(network.layers) if layer.activation == "product"]
+    if products != [0] * has_product:
+        return "products of linear maps" if products else "no product of linear maps"
     if by_warps and compute_capability < _LEAST_CAPABILITY:
         return f"compute capability {compute_capability / 10}, less than 8.0"
     if not by_warps and compute_capability != 90:
@@ -67,7 +74,8 @@ def unsupported_reason(
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:
         return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
-    if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
+    alike = network.layers[has_product:-1]
+    if len({(layer.activation, layer.wavelet_scale) for layer in alike}) > 1:
         return "different activations"
     if network.layers[-1].fan_out > _MOST_CHANNELS:
         return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
@@ -80,15 +88,18 @@ class HopperNetwork:
     `block_tiles` maps the widest layer up to which it holds to the tiles that a block works on at
     once. `hidden` are the layers with an activation; `matrices` those of them that are matrix
     products (two coordinates need none). `widths` are padded widths of the values after each hidden
-    layer, `input_width` is that of the values before them.
+    layer, `input_width` is that of the values before them. Before a product of linear maps, one of
+    these is always 1.
     """
 
     def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
         self.network, self.hidden = network, network.layers[:-1]
         has_features = network.has_features
         self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
-        self.widths = [padded(layer.fan_out) for layer in self.hidden]
-        self.input_width = padded(self.hidden[0].fan_in if has_features else 1)
+        self.widths = [padded(layer.values_out) for layer in self.hidden]
+        has_product = self.hidden[0].activation == "product"
+        needs_one = has_product and network.encoding == "fourier"
+        self.input_width = padded(self.hidden[0].fan_in + needs_one if has_features else 1)
         self.widest = max(self.input_width, *self.widths)
         self.block_tiles = block_tiles[min(w for w in block_tiles if w >= self.widest)]
 
@@ -107,11 +118,15 @@ class HopperNetwork:
         """Return the padded width of what goes into a hidden layer."""
         return self.widths[index - 1] if index else self.input_width
 
+    def columns(self, index: int) -> int:
+        """Return the padded columns of a hidden layer's matrix, of all factors."""
+        return self.hidden[index].factors * self.widths[index]
+
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
         """List padded rows and columns of the stream's matrices; if `backward`, transposes follow,
         from the last layer to the second.
         """
-        shapes = [(self.fan_in(index), self.widths[index]) for index in self.matrices]
+        shapes = [(padded(self.hidden[i].fan_in), self.columns(i)) for i in self.matrices]
         if backward:
             shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
         return shapes
@@ -134,7 +149,7 @@ class HopperNetwork:
         return self.network.constants() | {
             "HIDDEN": len(self.hidden),
             "WIDTHS": listed(self.widths),
-            "REAL_WIDTHS": listed(layer.fan_out for layer in self.hidden),
+            "REAL_WIDTHS": listed(layer.values_out for layer in self.hidden),
             "INPUT_WIDTH": self.input_width,
             "FOURIER_COUNT": self.hidden[0].fan_in // 2,
             "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
@@ -152,7 +167,8 @@ class HopperNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices.
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All
+    are laid out `as_operands` of a warp's products, or in blocks.
     """
 
     def __init__(
@@ -162,6 +178,7 @@ class WeightStream:
         arrays: NetworkArrays,
         *,
         backward: bool,
+        as_operands: bool = False,
     ) -> None:
         self._parameters, self._matrices = arrays.parameters, network.matrices
         shapes = network.stream_shapes(backward=backward)
@@ -181,6 +198,7 @@ class WeightStream:
             "MATRIX_OFFSETS": listed(arrays.offsets[f"layers.{i}.weight"] for i in self._matrices),
             "FORWARD_STARTS": listed(starts[:count]),
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
+            "AS_OPERANDS": as_operands,
         }
         self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "hopper_pack", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))

@@ -10,20 +10,9 @@
 #include "../dependent_launch.cuh"
 #include "warpgroup.cuh"
 #include "weight_job.cuh"
+#include "weight_sums.cuh"
 
 constexpr int THREADS = 256;
-
-// Chooses how many warps are side by side on so many rows and columns of 16 x 16 numbers.
-__host__ __device__ constexpr int warps_across(int down, int across) {
-    int best = 1, best_cost = 1 << 30;
-    for (int warps = 1; warps <= 8; warps *= 2) {
-        int own_down = (down + 8 / warps - 1) / (8 / warps),
-            own_across = (across + warps - 1) / warps;
-        int cost = 64 * own_down * own_across + own_down + own_across;
-        if (cost < best_cost) best = warps, best_cost = cost;
-    }
-    return best;
-}
 
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) {
