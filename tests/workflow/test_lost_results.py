@@ -175,6 +175,9 @@ def test_folders_that_have_lost_a_file_are_made_again(small: Workspace):
         for number, path in enumerate(lost):
             small.path(f"away_{number}").rename(path)
     for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
-        assert f"results/tiny/siren/{name} lacks files that the settings ask for: it is made again." in messages
+        assert (
+            f"results/tiny/siren/{name} lacks files that the settings ask for: it is made again."
+            in messages
+        )
         assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
     assert small.planned() == {}
