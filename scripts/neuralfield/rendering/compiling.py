@@ -91,15 +91,18 @@ def _other_process(task: Any) -> Iterator[None]:
 
 def main() -> None:
     """Compile the kernels for a task that another process trains, those of the pass excepted."""
-    from neuralfield.engines.cpu.cpu_engine import CpuEngine
     from neuralfield.engines.cpu.kernels import STORE
+
+    # one such process at a time, because they would all compile the same
+    lock = STORE.claim("ahead", patience_s=0)
+    if lock is None:
+        return
+    from neuralfield.engines.cpu.cpu_engine import CpuEngine
     from neuralfield.training.trainer import Trainer
 
     task, device = pickle.load(sys.stdin.buffer), select_device("cpu")
-    # one such process at a time, because they would all compile the same
-    lock = STORE.claim("ahead", patience_s=0)
     engine = Trainer(task, device, "auto", 1, print).engine
-    if lock is None or not isinstance(engine, CpuEngine):
+    if not isinstance(engine, CpuEngine):
         return
     engine.compile_update()
     _find_fresh_residual(task, device)
