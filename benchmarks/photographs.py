@@ -11,7 +11,8 @@ one of config.yaml or a type, and the settings that are changed in it. Rows are 
 photographs: of single networks and of the mean of several with different seeds, as rendered,
 corrected by back-projection, and refined by similar patches (`residual_scale`). The best filter is,
 for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection which comes nearest
-to the truth. `--mixtures` averages the networks with these numbers, each the mean over its seeds.
+to the truth. The same corrections of an image that Lanczos has enlarged show what they gain without
+a network. `--mixtures` averages the networks with these numbers, each the mean over its seeds.
 Seconds are those of the training steps alone. `--output` writes a row for each photograph.
 
 It needs what the package needs, and neither Snakemake nor pandas.
@@ -42,6 +43,7 @@ from neuralfield.rendering.refining import refined
 from neuralfield.system.device import Device, select_device
 
 _FILTERS = ("lanczos", "bicubic", "back_projection")
+_NO_NETWORK = "(no network: lanczos)"
 _HEADER = (
     *("network", "of seeds", "corrected", "images", "over Lanczos", "over the best filter"),
     *("least of them", "seconds"),
@@ -106,6 +108,9 @@ def main(arguments: argparse.Namespace) -> None:
         over_db = [p.filters_db[name] - p.filters_db["lanczos"] for p in photographs]
         best_db = [p.filters_db[name] - max(p.filters_db.values()) for p in photographs]
         _print_means(f"({name})", "", "", over_db, best_db, 0.0)
+    for photograph in photographs:
+        photograph.measure(_NO_NETWORK, 0, photograph.pair.enlarged("lanczos").values(), 0.0)
+    _print_network(_NO_NETWORK, photographs)
     ends_s = time.perf_counter() + arguments.limit_s
     means: dict[PresetNetwork, list[np.ndarray]] = {}
     for network in networks:

@@ -14,7 +14,7 @@ from PIL import TiffImagePlugin
 
 from neuralfield.images.colour import Report, conversion_of, log
 from neuralfield.images.image import MODES, ImageData
-from neuralfield.images.image_file import EXPECTED, EXPORT, undecodable
+from neuralfield.images.unreadable import EXPECTED, EXPORT, undecodable
 from neuralfield.images.vips import embedded_profile, only_loaders, reason_of
 from neuralfield.images.whole import require_whole_by_vips
 from neuralfield.system.errors import InputError

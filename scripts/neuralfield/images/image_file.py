@@ -19,38 +19,18 @@ from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
 from neuralfield.images.floats import decoded_floats, float_size
 from neuralfield.images.image import ImageData, image_of_pixels, require_mode, simplest_pixels
+from neuralfield.images.unreadable import EXPECTED, EXPORT, undecodable, unrecognised
 from neuralfield.images.vips import only_loaders, reason_of
 from neuralfield.images.whole import require_palette, require_whole_before
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
-from neuralfield.system.input_files import FETCH_AGAIN, open_input
-
-EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
-EXPORT = "export it as PNG"
+from neuralfield.system.input_files import open_input
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
 """The formats that are opened; decoders of rarer formats are maintained less."""
 
 MOST_SCANS = 100
 """Most scans of a JPEG; common ones have about ten, and each takes as long as the whole image."""
-
-KINDS = (
-    (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
-    (rb"\A(\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8)", "is cut off or damaged", FETCH_AGAIN),
-    (rb"\A.{4}ftypavi[fs]", "is cut off or damaged", FETCH_AGAIN),
-    (rb"\A(II[*+]\0|MM\0[*+])", "is a damaged TIFF, or one of an uncommon layout", EXPORT),
-    (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
-    (rb"\A%PDF", "is a PDF document", EXPORT),
-    (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
-    (rb"\A(\xff\x0a|.{4}JXL )", "is a JPEG XL image", EXPORT),
-    (rb"\A(\xff\x4f\xff\x51|.{4}jP  )", "is a JPEG 2000 image", EXPORT),
-    (rb"\Av/1\x01", "is an OpenEXR image", "export it as a TIFF of floating-point values"),
-    (rb"\A#\?R", "is a Radiance HDR image", "export it as a TIFF of floating-point values"),
-    (rb"\A(.{4}ftyp|\x1a\x45\xdf\xa3)", "is a video", "export one frame of it as PNG"),
-    (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the image itself"),
-    (rb"(?i)<svg", "is an SVG drawing", EXPORT),
-)
-"""Beginnings of files that Pillow cannot open, with the messages' found and remedy."""
 
 
 def read_image(
@@ -158,7 +138,7 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
         count = re.search(r"(\d+) pixels", str(error))
         raise _too_large(where, int(count[1]) if count else 0, max_megapixels) from error
     except UnidentifiedImageError as error:
-        raise InputError(where, *_what_it_is(file)) from error
+        raise unrecognised(where, file) from error
     except Exception as error:  # decoders raise many kinds for damaged files
         reason = str(error) or type(error).__name__
         if "MAX_TEXT" in reason:
@@ -166,13 +146,6 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
             expected = f"at most {MAX_PROFILE_BYTES >> 20} MiB of each"
             raise InputError(where, found, expected, f"{EXPORT} without its metadata") from error
         raise undecodable(where, reason) from error
-
-
-def undecodable(where: str, reason: str) -> InputError:
-    """Return the error for a file that a decoder has refused for a reason."""
-    if "not supported" in reason:
-        return InputError(where, f"is of an uncommon layout ({reason})", EXPECTED, EXPORT)
-    return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 
 @contextmanager
@@ -204,16 +177,6 @@ def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
         "reduce it first, train it in tiles (`tiles` of an image in config.yaml), or raise"
         " max_megapixels if you trust the file",
     )
-
-
-def _what_it_is(file: BinaryIO) -> tuple[str, str, str]:
-    """Return found, expected and remedy for a file that Pillow does not recognise."""
-    file.seek(0)
-    head = file.read(1024)
-    for pattern, found, remedy in KINDS:
-        if re.search(pattern, head, re.DOTALL):
-            return found, EXPECTED, remedy
-    return "is not an image that can be read", EXPECTED, EXPORT
 
 
 def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:

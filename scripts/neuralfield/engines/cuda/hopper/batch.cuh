@@ -15,6 +15,15 @@ constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 // The channel of a lane, where lanes share them out; there may be fewer.
 __device__ __forceinline__ int own_channel() { return threadIdx.x % 4; }
 
+// What every pass is given first.
+struct BatchArguments {
+    const float2* inputs;
+    const float* targets;
+    const float* pixel_weights;
+    const float* parameters;
+    const float* frequencies;
+};
+
 constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
 
 // A tile's points, as far as they belong to a thread: with targets of all channels or, where lanes

@@ -46,12 +46,7 @@ __host__ __device__ constexpr int place_of_affine(int end) {
     return place;
 }
 
-struct Arguments {
-    const float2* inputs;
-    const float* targets;
-    const float* pixel_weights;
-    const float* parameters;
-    const float* frequencies;
+struct Arguments : BatchArguments {
     const uint32_t* features;        // of a hash grid, in pairs of float16: [INPUT_WIDTH / 2][row]
     uint32_t* feature_gradients;     // of the loss, likewise
     const char* weights;             // matrices one after another: see pack.cu

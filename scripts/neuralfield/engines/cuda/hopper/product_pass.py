@@ -123,7 +123,7 @@ def _block_bytes(shape: HopperNetwork) -> int:
 
 
 def _fixed_bytes(shape: HopperNetwork) -> int:
-    """Count bytes of, at least, the struct Shared of product_pass.cu."""
+    """Count bytes of, at least, the struct Shared of product_tile.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (8 + 4 * hidden) + 8 * (hidden + 1)
     vectors = 4 * 4 * (channels + hidden - 1) * shape.widest

@@ -13,12 +13,7 @@ struct Counters {
     unsigned read;        // blocks that have seen it
 };
 
-struct Arguments {
-    const float2* inputs;
-    const float* targets;
-    const float* pixel_weights;
-    const float* parameters;
-    const float* frequencies;
+struct Arguments : BatchArguments {
     const char* weights;          // the stream: see pack.cu
     __half* values[HIDDEN];       // inputs of each layer with a matrix
     __half* gradients[HIDDEN];    // of the loss, with respect to its outputs
