@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def main(
 
     Where the source is larger, the network is rendered at its size too, and the training image is
     enlarged by the `FILTERS`. All are rounded to the source's levels before they are compared, and
-    written into the folder `comparison`; without a larger source that has the redraw alone.
+    written into the folder `comparison`; without a larger source that has the redraw alone. Where a
+    residual corrects renders, what the network has without it is measured at the source's size too.
 
     `record` is the training.json, None where nothing was trained. Another network or image than the
     expected one is refused. White begins at `threshold` in a black-and-white source; one above
@@ -62,8 +64,8 @@ def main(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
 
-    def render_at(width: int, height: int) -> np.ndarray:
-        return render(network, width, height, device=place, threads=threads)
+    def render_at(width: int, height: int, model: Model = network) -> np.ndarray:
+        return render(model, width, height, device=place, threads=threads)
 
     rendered = render_at(training_image.width, training_image.height)
     images = enlargements(
@@ -78,7 +80,7 @@ def main(
         write_image(comparison / f"{name}.png", pixels)
 
     seen, truth = as_seen(rendered), as_seen(training_image.values())
-    numbers = {
+    numbers: dict[str, Any] = {
         "image": image,
         "field": field,
         "width": training_image.width,
@@ -87,8 +89,18 @@ def main(
         "ssim": ssim(seen, truth),
         "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
         **upscale_numbers(images),
+        "upscale_uncorrected_psnr_db": None,
+        "residual_values": None,
         "parameters": network.parameter_count,
     }
+    if network.residual is not None:
+        numbers["residual_values"] = network.residual.size
+        if reference := images.get("source"):
+            size = reference.width, reference.height
+            alone = render_at(*size, replace(network, residual=None))
+            pixels = ImageData.from_values(alone, training_image.mode, reference.bit_depth)
+            uncorrected_db = psnr_db(as_seen(pixels.values()), as_seen(reference.values()))
+            numbers["upscale_uncorrected_psnr_db"] = finite_db(uncorrected_db)
     write_metrics(metrics, numbers, training)
 
 

@@ -11,17 +11,17 @@ from neuralfield.system.files import write_atomically
 
 COLUMNS = (
     *("image", "field", "width", "height", "psnr_db", "ssim", "wrong_pixels"),
-    *("upscale_width", "upscale_height", "upscale_psnr_db"),
+    *("upscale_width", "upscale_height", "upscale_psnr_db", "upscale_uncorrected_psnr_db"),
     *("upscale_lanczos_psnr_db", "upscale_bicubic_psnr_db"),
     *("upscale_back_projection_psnr_db", "upscale_best_filter"),
-    *("parameters", "steps", "train_seconds", "step_microseconds"),
+    *("parameters", "residual_values", "steps", "train_seconds", "step_microseconds"),
     *("device", "engine", "precision", "random_seed"),
 )
 TILE_COLUMNS = ("tiles", "seam_psnr_db")
 """Further columns, where an image was trained in tiles."""
 COUNTS = [
     *("width", "height", "wrong_pixels", "upscale_width", "upscale_height"),
-    *("parameters", "steps", "random_seed"),
+    *("parameters", "residual_values", "steps", "random_seed"),
 ]
 
 

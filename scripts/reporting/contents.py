@@ -36,6 +36,9 @@ MODES = {
     "rgba": "colour with transparency",
 }
 SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
+SHOWN_IF_KNOWN = ("upscale_uncorrected_psnr_db", "residual_values")
+"""Further numbers, which evaluations by earlier versions do not have."""
+
 TIMELAPSE_BYTES = 24 << 20
 """The time-lapses that a page has inside itself; it refers to the files of further ones."""
 

@@ -12,7 +12,7 @@ from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
-from reporting.contents import SHOWN, NetworkFiles
+from reporting.contents import SHOWN, SHOWN_IF_KNOWN, NetworkFiles
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def _kind_of_valid(metrics: Path) -> str | None:
     """Return the type of a network's field; raises an error if its files do not fit together."""
     folder = metrics.parent
     numbers = read_own_metrics(metrics, ("width", "height", *SHOWN))
-    if not all(isinstance(numbers[key], _TYPES) for key in SHOWN):
+    if not all(isinstance(numbers.get(key), _TYPES) for key in (*SHOWN, *SHOWN_IF_KNOWN)):
         raise InputError(str(metrics), "no numbers", "a file written by neuralfield")
     facts_path, model = folder.parent / "picture.json", folder / "model.safetensors"
     facts = read_facts(facts_path)

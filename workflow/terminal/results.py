@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from terminal.screen import Screen
 
 _MOST_ROWS = 20
-_HEADS = ("image", "network", "dB", "wrong pixels", "enlarged dB", "best filter, dB", "trained in")
+_HEADS = (
+    *("image", "network", "dB", "wrong pixels", "enlarged dB", "uncorrected dB"),
+    *("best filter, dB", "trained in"),
+)
 _NAMES = 2
 """Columns of names; the others are numbers."""
 
@@ -76,10 +79,12 @@ def table(results: Path, networks: Sequence["Run"]) -> list[str]:
 def _cells(numbers: dict[str, Any]) -> list[str]:
     wrong, seconds = numbers.get("wrong_pixels"), numbers.get("train_seconds")
     enlarged_db, best = numbers.get("upscale_psnr_db"), best_filter(numbers)
+    uncorrected_db = numbers.get("upscale_uncorrected_psnr_db")
     return [
         f"{numbers['psnr_db']:.2f}",
         "" if wrong is None else f"{wrong:,}",
         "" if enlarged_db is None else f"{enlarged_db:.2f}",
+        "" if uncorrected_db is None else f"{uncorrected_db:.2f}",
         "" if best is None else f"{best[0]} {best[1]:.2f}",
         "" if seconds is None else duration(seconds),
     ]

@@ -1,7 +1,9 @@
 """An image as a function, ready to be evaluated, rendered, differentiated, saved and exported."""
 
 import os
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +100,15 @@ class ImageField:
         """The number of trained numbers."""
         return self.model.parameter_count
 
+    @property
+    def residual(self) -> np.ndarray | None:
+        """What `render` adds to the network's values, at the training size or some times finer.
+
+        It is float32 of shape (k height, k width, channels), and None where the training had no
+        `residual`. Set ``residual=False`` in a render to see the network alone.
+        """
+        return self.model.residual
+
     @cached_property
     def psnr(self) -> float | None:
         """Decibels between a render and the training image; None where that is not known."""
@@ -145,7 +156,7 @@ class ImageField:
     def __call__(self, xy: Any) -> Array:
         """Return the network's values at positions.
 
-        A correction that `render` adds, where the training has `residual`, is not among them.
+        They lack the `residual` that `render` adds, where the training has one.
 
         Parameters
         ----------
@@ -228,6 +239,7 @@ class ImageField:
         *,
         box: Box = WHOLE,
         samples: int | str = "auto",
+        residual: bool = True,
         max_megapixels: float = 400.0,
     ) -> RenderedImage:
         """Render the image, or a part of it, at any size.
@@ -240,6 +252,8 @@ class ImageField:
             The part to render, in fractions of the image's sides.
         samples : int or "auto"
             Samples of each pixel, of which the mean is taken.
+        residual : bool
+            Whether to add the field's `residual`, if it has one; else the network alone is shown.
         max_megapixels : float
             A larger render is refused.
 
@@ -257,7 +271,7 @@ class ImageField:
         with built_in_kinds():
             require_samples(samples)
             sides = render_sides(self.model, size, box, max_megapixels)
-            values = render(self.model, *sides, box=box, samples=samples, **self._place)
+            values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
         return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
 
     def render_to(
@@ -267,6 +281,7 @@ class ImageField:
         *,
         box: Box = WHOLE,
         samples: int | str = "auto",
+        residual: bool = True,
         bit_depth: int = 8,
         max_megapixels: float = 400.0,
     ) -> tuple[int, int]:
@@ -275,7 +290,7 @@ class ImageField:
         Parameters
         ----------
         path : path
-        size, box, samples
+        size, box, samples, residual
             As in `render`.
         bit_depth : {8, 16}
         max_megapixels : float
@@ -292,8 +307,11 @@ class ImageField:
             require_samples(samples)
             sides = render_sides(self.model, size, box, max_megapixels)
             options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
-            render_to_png(self.model, file, *sides, **options)
+            render_to_png(self._shown(residual), file, *sides, **options)
         return sides
+
+    def _shown(self, residual: bool) -> Model:
+        return self.model if residual else replace(self.model, residual=None)
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -324,6 +342,8 @@ class ImageField:
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.
 
+        Warns where the field has a `residual`, which the graph lacks.
+
         Parameters
         ----------
         path : path
@@ -335,7 +355,7 @@ class ImageField:
         TypeError
             The network is an upscaler.
         """
-        network = self._network(HOST, "float32")
+        network = self._exported_network("to_onnx")
         from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
 
         with built_in_kinds():
@@ -344,7 +364,8 @@ class ImageField:
     def to_torch(self) -> "torch.nn.Module":
         """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.
 
-        Its parameters have the names and shapes of the file; they can be trained on.
+        Its parameters have the names and shapes of the file; they can be trained on. Warns where
+        the field has a `residual`, which the module lacks.
 
         Raises
         ------
@@ -353,10 +374,23 @@ class ImageField:
         TypeError
             The network is an upscaler.
         """
-        network = self._network(HOST, "float32")
+        network = self._exported_network("to_torch")
         from neuralfield.api.to_torch import TorchField  # imported here, as it needs PyTorch
 
         return TorchField(network)
+
+    def _exported_network(self, method: str) -> CoordinateNetwork:
+        """Return the network alone, and warn where renders add to it."""
+        network = self._network(HOST, "float32")
+        if self.residual is not None:
+            height, width = self.residual.shape[:2]
+            text = (
+                f"{method}: the network alone is exported; renders also add an image of {width} x"
+                f" {height} pixels, `residual`, so they differ from the export as render(...,"
+                " residual=False) does"
+            )
+            warnings.warn(text, stacklevel=3)
+        return network
 
     def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
         """Return the network on a device, made once for each precision."""
@@ -381,6 +415,9 @@ class ImageField:
     def __repr__(self) -> str:
         step = self.model.metadata.get("step")
         trained = "" if step is None else f" in {step:,} steps"
+        if self.residual is not None:
+            height, width = self.residual.shape[:2]
+            trained += f"; renders add a residual of {width} x {height} pixels"
         return (
             f"<ImageField: {self.settings['type']} of {self.parameter_count:,} parameters, fitted"
             f" to {self.width} x {self.height} pixels ({self.model.mode}){trained}>"

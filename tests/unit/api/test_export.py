@@ -46,6 +46,15 @@ def test_onnx_has_the_values_of_the_field(tmp_path, field):
     assert (tmp_path / "field.onnx").read_bytes() == before
 
 
+@pytest.mark.parametrize(("method", "package"), [("to_onnx", "onnx"), ("to_torch", "torch")])
+def test_an_export_without_the_residual_warns(tmp_path, method, package):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    field = make_field(VARIANTS[0], residual=np.zeros((16, 20, 3), np.float32))
+    arguments = [tmp_path / "field.onnx"] if method == "to_onnx" else []
+    with pytest.warns(UserWarning, match="residual=False"):
+        getattr(field, method)(*arguments)
+
+
 def test_torch_has_the_values_of_the_field(field):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     module = field.to_torch()

@@ -33,7 +33,7 @@ VARIANTS = [
 ]
 
 
-def make_field(description, *, channels=3, seed=3, dtype="float32"):
+def make_field(description, *, channels=3, seed=3, dtype="float32", residual=None):
     """A field with fresh weights; the features of a hash grid are made larger."""
     settings = field_settings(description)
     shape = ImageShape(SHAPE.width, SHAPE.height, channels)
@@ -42,7 +42,8 @@ def make_field(description, *, channels=3, seed=3, dtype="float32"):
         if name == "encoding.table":
             tensor.data *= 1000
     arrays = {name: np.array(a, dtype) for name, a in network.to(HOST, dtype).arrays.items()}
-    return nf.ImageField(Model(settings, shape, MODES[channels], arrays), device="cpu")
+    model = Model(settings, shape, MODES[channels], arrays, residual=residual)
+    return nf.ImageField(model, device="cpu")
 
 
 def positions(count=200, seed=5):
@@ -133,6 +134,18 @@ def test_renders_are_those_of_the_workflow(tmp_path, channels):
     assert Image.open(io.BytesIO(field._repr_png_() or b"")).size == (20, 16)
     html = field._repr_html_() or ""
     assert html.startswith('<iframe srcdoc="&lt;!doctype html') and "&quot;layers&quot;" in html
+
+
+def test_the_network_can_be_rendered_without_its_residual(tmp_path):
+    residual = np.full((32, 40, 3), 0.25, np.float32)
+    field, alone = make_field(VARIANTS[0], residual=residual), make_field(VARIANTS[0])
+    assert field.residual is residual and alone.residual is None
+    assert "40 x 32" in repr(field) and "residual" not in repr(alone)
+    np.testing.assert_array_equal(field.render(30, residual=False), alone.render(30))
+    assert (field.render(30) > alone.render(30)).any()
+    field.render_to(tmp_path / "field.png", 30, residual=False)
+    alone.render(30).save(tmp_path / "alone.png")
+    assert (tmp_path / "field.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
 
 
 def test_sizes_and_boxes():

@@ -32,7 +32,7 @@ def smooth_image(width, height, mode="rgb", bit_depth=8):
     return ImageData.from_values(np.stack(frequencies, axis=2), mode, bit_depth)
 
 
-def evaluate(folder, source, size, *, model_size=None, **options):
+def evaluate(folder, source, size, *, model_size=None, residual=None, **options):
     resized = resize_image(source, size)
     write_image(folder / "source.png", source)
     write_image(folder / "resized.png", resized)
@@ -40,7 +40,8 @@ def evaluate(folder, source, size, *, model_size=None, **options):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(width, height, source.channels)
     model = folder / "model.safetensors"
-    Model(settings, shape, source.mode, {}).save(model, build_field(settings, shape), {"step": 100})
+    found = Model(settings, shape, source.mode, {}, residual=residual)
+    found.save(model, build_field(settings, shape), {"step": 100})
     (folder / "training.json").write_text(json.dumps(RECORD))
     main(
         model,
@@ -79,6 +80,18 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
     assert numbers["upscale_back_projection_psnr_db"] > numbers["upscale_lanczos_psnr_db"]
     # A smooth image is enlarged well by any filter, and not by untrained weights.
     assert numbers["upscale_lanczos_psnr_db"] > 25 > numbers["upscale_psnr_db"]
+
+
+def test_what_the_network_has_without_its_correction_is_measured(tmp_path):
+    source = smooth_image(60, 40)
+    residual = np.full((26, 40, 3), 0.05, np.float32)
+    corrected = evaluate(tmp_path, source, 20, residual=residual)
+    alone = evaluate(tmp_path, source, 20)
+    uncorrected_db = corrected["upscale_uncorrected_psnr_db"]
+    assert uncorrected_db == alone["upscale_psnr_db"] != corrected["upscale_psnr_db"]
+    assert corrected["residual_values"] == 26 * 40 * 3
+    assert alone["upscale_uncorrected_psnr_db"] is alone["residual_values"] is None
+    assert evaluate(tmp_path, resize_image(source, 20), None, residual=residual)["residual_values"]
 
 
 def test_the_training_size_is_measured_on_unrounded_values(tmp_path):

@@ -176,6 +176,17 @@ def test_a_page_of_many_kinds_of_networks(results):
     assert page.tags.count("video") == 1
 
 
+def test_what_a_correction_of_renders_gains_and_takes_is_shown(results):
+    image_name = add_image(results, "cub")
+    add_field(results, "cub", "plain", image_name)
+    text, page = write(results)
+    assert "Uncorrected" not in page.text
+    more = {"upscale_uncorrected_psnr_db": 26.1, "residual_values": 1234}
+    add_field(results, "cub", "corrected", image_name, **more)
+    text, page = write(results)
+    assert "Uncorrected" in page.text and "26.1\xa0dB" in text and "1,234" in page.text
+
+
 def test_the_page_needs_nothing_beside_it(results):
     image_name = add_image(results, "cub")
     add_field(results, "cub", "siren", image_name)

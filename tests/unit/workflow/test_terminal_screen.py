@@ -347,6 +347,7 @@ def test_a_training_that_runs_tells_how_long_the_others_take(folder):
 
 def test_the_table_of_results(folder):
     other = {**METRICS, "wrong_pixels": None, "psnr_db": 9.5, "train_seconds": None}
+    corrected = {**METRICS, "upscale_uncorrected_psnr_db": 20.04}
     Path("results/cub/old").mkdir()
     Path("results/cub/old/metrics.json").write_text(json.dumps(other))
     networks = [Network("cub", name) for name in ("siren", "old", "missing")]
@@ -358,6 +359,10 @@ def test_the_table_of_results(folder):
     many = results.table(Path("results"), networks[:1] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
     assert results.table(Path("results"), []) == []
+    Path("results/cub/siren/metrics.json").write_text(json.dumps(corrected))
+    heads, *rows = results.table(Path("results"), networks)
+    assert "enlarged dB  uncorrected dB" in heads
+    assert "21.30           20.04  back" in rows[0] and "20.04" not in rows[1]
 
 
 def test_a_rule_that_is_not_known_names_what_it_has_made():
