@@ -102,10 +102,9 @@ class ImageField:
 
     @property
     def residual(self) -> np.ndarray | None:
-        """What `render` adds to the network's values, at the training size or some times finer.
+        """The image that `render` adds to the network's values; None where the training had none.
 
-        It is float32 of shape (k height, k width, channels), and None where the training had no
-        `residual`. Set ``residual=False`` in a render to see the network alone.
+        It is float32 of shape (k height, k width, channels): k times finer than the training image.
         """
         return self.model.residual
 
