@@ -63,8 +63,33 @@ def test_a_job_that_was_killed_is_reported(end):
 
 
 @pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        (
+            "WorkflowError:\nError recording metadata for finished job ([Errno 28] No space left on"
+            " device). Please ensure write permissions for the directory /my disk/.snakemake",
+            "/my disk/.snakemake",
+        ),
+        (
+            'RuleException:\nOSError in file "/w/evaluate.smk", line 67:\n[Errno 28] No space left'
+            ' on device\n  File "/usr/lib/python3.11/tempfile.py", line 501, in __exit__',
+            "a file in .snakemake",
+        ),
+        ("OSError: [Errno 28] No space left on device: '.snakemake/locks/0'", ".snakemake/locks/0"),
+    ],
+)
+def test_a_full_disk_is_reported_once_with_what_to_do(message, where):
+    terminal = ShortFailures(DefaultFormatter())
+    line = terminal.format(record(message))
+    assert line.startswith(where) and "No space left on device" in line and "\n" not in line
+    assert "free some, then run the same command again" in line
+    assert terminal.format(record(message)) == ""
+
+
+@pytest.mark.parametrize(
     "message",
     [
+        "RuleException:\nOSError: [Errno 2] No such file or directory: 'a'",
         "WorkflowError:\nresults/tiny: holds another image; expected one; rename it",
         "MissingOutputException in rule train in file train.smk, line 3:\nfiles missing",
         "Removing output files of failed job train since they might be corrupted:\na.png",

@@ -11,11 +11,20 @@ import re
 import signal
 from typing import Any
 
-from neuralfield.system.errors import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import (
+    EXIT_CODE_CTRL_C,
+    EXIT_CODE_FAILED,
+    EXIT_CODE_TRY_AGAIN,
+    StorageError,
+)
+from neuralfield.system.files import storage_errors
 
 _REPORTED_BY_THE_JOB = (EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN, EXIT_CODE_CTRL_C)
 
 _END = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>")
+
+_ERROR_NUMBER = re.compile(r"\[Errno (?P<number>\d+)\][^\n':]*(?:: '(?P<file>[^'\n]+)')?")
+_SNAKEMAKES_FOLDER = re.compile(r"write permissions for the directory (.+)")
 
 _REPORTED_BY_ONERROR = (
     "Exiting because a job execution failed. Look above for error messages",
@@ -39,6 +48,7 @@ class ShortFailures(logging.Formatter):
     def __init__(self, usual: logging.Formatter) -> None:
         super().__init__()
         self.usual = usual
+        self._failed_write = ""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; an empty one is not shown."""
@@ -48,6 +58,9 @@ class ShortFailures(logging.Formatter):
             return self._failed_job(vars(record))
         if "CalledProcessError" in text and (end := _END.search(text)):
             return _end_in_words(int(end[1] or 128 + int(end[2])))
+        if failed_write := _failed_write(text):
+            is_reported, self._failed_write = failed_write == self._failed_write, failed_write
+            return "" if is_reported else failed_write
         if text.splitlines()[-1:] and text.splitlines()[-1].strip() in _REPORTED_BY_ONERROR:
             return ""
         return self.usual.format(record)
@@ -66,6 +79,26 @@ class ShortFailures(logging.Formatter):
 
             return "\n".join([line, *show_logs(logs)])
         return line
+
+
+def _failed_write(text: str) -> str:
+    """Describe a failure of the disk that Snakemake itself met; an empty text where it is none."""
+    found = _ERROR_NUMBER.search(text)
+    if not found:
+        return ""
+    folder = _SNAKEMAKES_FOLDER.search(text)
+    where = (
+        found["file"]
+        or (folder and folder[1])
+        or "a file in .snakemake or the folder for temporary files"
+    )
+    try:
+        with storage_errors(where, "cannot be written"):
+            raise OSError(int(found["number"]), "")
+    except StorageError as error:
+        return str(error)
+    except OSError:
+        return ""
 
 
 def _end_in_words(status: int) -> str:
