@@ -5,6 +5,7 @@ import logging
 import pytest
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
+from workspace import Workspace
 
 from jobs.failures import ShortFailures, shorten
 
@@ -84,6 +85,29 @@ def test_a_full_disk_is_reported_once_with_what_to_do(message, where):
     assert line.startswith(where) and "No space left on device" in line and "\n" not in line
     assert "free some, then run the same command again" in line
     assert terminal.format(record(message)) == ""
+
+
+def test_locked_results_are_reported_with_what_to_do(workspace: Workspace):
+    locks = workspace.path(".snakemake/locks")
+    locks.mkdir(parents=True)
+    (locks / "0.output.lock").write_text("results/tiny/resized.png\n")
+    workspace.path(".snakemake/neuralfield.owner").write_text("another machine\n")
+    refused = workspace.run("results/tiny/resized.png")
+    assert refused.returncode == 1 and "LockException" not in refused.stdout
+    assert f"{workspace.folder}: another Snakemake is making the same files" in refused.stdout
+    assert "(snakemake --unlock)" in refused.stdout
+    workspace.succeed("--unlock")
+    workspace.succeed("results/tiny/resized.png")
+
+
+def test_write_protected_results_are_reported_with_what_to_do():
+    line = messages(
+        'ProtectedOutputException in rule render in file "/w/render.smk", line 6:\nWrite-protected'
+        " output files for rule render:\n    output: a/render_8.png, a/my 2.png\n    wildcards:"
+        " image=a, field=b\n    affected files:\n        a/my 2.png\n        a/render_8.png"
+    )
+    assert line.startswith("a/my 2.png and 1 more: write-protected")
+    assert "(chmod u+w 'a/my 2.png' a/render_8.png)" in line
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ them back to the terminal.
 import contextlib
 import logging
 import re
+import shlex
 import signal
 from typing import Any
 
@@ -25,6 +26,9 @@ _END = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+:
 
 _ERROR_NUMBER = re.compile(r"\[Errno (?P<number>\d+)\][^\n':]*(?:: '(?P<file>[^'\n]+)')?")
 _SNAKEMAKES_FOLDER = re.compile(r"write permissions for the directory (.+)")
+
+_LOCKED = re.compile(r"LockException:\n.*Directory cannot be locked.*\n(.*)")
+_PROTECTED = re.compile(r"ProtectedOutputException[^\0]*\n *affected files:\n((?: +.*\n?)+)")
 
 _REPORTED_BY_ONERROR = (
     "Exiting because a job execution failed. Look above for error messages",
@@ -58,6 +62,8 @@ class ShortFailures(logging.Formatter):
             return self._failed_job(vars(record))
         if "CalledProcessError" in text and (end := _END.search(text)):
             return _end_in_words(int(end[1] or 128 + int(end[2])))
+        if refused := _refused_start(text):
+            return refused
         if failed_write := _failed_write(text):
             is_reported, self._failed_write = failed_write == self._failed_write, failed_write
             return "" if is_reported else failed_write
@@ -79,6 +85,26 @@ class ShortFailures(logging.Formatter):
 
             return "\n".join([line, *show_logs(logs)])
         return line
+
+
+def _refused_start(text: str) -> str:
+    """Describe why Snakemake starts no job, and what to do; empty for unknown reasons."""
+    if lock := _LOCKED.match(text):
+        return (
+            f"{lock[1]}: another Snakemake is making the same files here; expected one at a time;"
+            " wait until it has ended, then run the same command again; if it was on a machine"
+            " that is off, remove its lock before (snakemake --unlock)"
+        )
+    if protected := _PROTECTED.match(text):
+        first, *others = (line.strip() for line in protected[1].strip().splitlines())
+        and_others = f" and {len(others)} more" if others else ""
+        files = " ".join(map(shlex.quote, [first, *others]))
+        return (
+            f"{first}{and_others}: write-protected, and about to be made again; expected files that"
+            f" can be written; allow it (chmod u+w {files}) or move them away, then run the same"
+            " command again"
+        )
+    return ""
 
 
 def _failed_write(text: str) -> str:
