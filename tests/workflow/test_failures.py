@@ -1,11 +1,12 @@
 """A failing job on the terminal: few lines, and nothing lost."""
 
 import logging
+import os
 
 import pytest
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
-from workspace import Workspace
+from workspace import WITHOUT_KERNELS, Workspace
 
 from jobs.failures import ShortFailures, shorten
 
@@ -97,7 +98,7 @@ def test_locked_results_are_reported_with_what_to_do(workspace: Workspace):
     assert f"{workspace.folder}: another Snakemake is making the same files" in refused.stdout
     assert "(snakemake --unlock)" in refused.stdout
     workspace.succeed("--unlock")
-    workspace.succeed("results/tiny/resized.png")
+    assert not locks.exists()
 
 
 def test_write_protected_results_are_reported_with_what_to_do():
@@ -134,3 +135,21 @@ def test_only_the_terminal_is_made_short():
     shorten(logger, verbose=False)
     assert isinstance(terminal.formatter, ShortFailures)
     assert isinstance(file.formatter, DefaultFormatter)
+
+
+@pytest.mark.slow
+def test_a_damaged_image_among_others_says_how_to_get_the_report_of_the_others(
+    workspace: Workspace,
+):
+    workspace.settings["fields"] = {"wire": WITHOUT_KERNELS}
+    workspace.settings["timelapse"]["formats"] = []
+    workspace.draw("cut.png", seed=1)
+    os.truncate(workspace.path("cut.png"), 200)
+    workspace.settings["images"]["torn"] = {"path": "cut.png", "size": 16}
+    failed = workspace.run()
+    assert failed.returncode == 1 and "resize torn: cut.png: is cut off" in failed.stdout
+    advice = "for one without torn, take it out of `images` in config.yaml"
+    assert advice in failed.stdout
+    del workspace.settings["images"]["torn"]
+    assert workspace.planned() == {"report": 1, "summarize": 1}
+    assert "Open results/report.html" in workspace.succeed()
