@@ -161,6 +161,8 @@ def test_own_image_has_a_size_and_a_name(written):
     written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
     image = read(written)["images"]["second"]
     assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
+    written["size"] = 0
+    assert complaints(written)[0].startswith("config.yaml: images.second.size: 0; expected a whole")
     written |= {"size": "tall", "name": "a/b"}
     messages = complaints(written)
     assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")

@@ -114,7 +114,7 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
         return f"{line}, trained in tiles."
     if size is None:
         return f"{line}, trained at that size; size=N chooses another longer side."
-    if not isinstance(size, int):
+    if not isinstance(size, int) or size < 1:  # what is no size is refused later
         return f"{line}, trained at size {as_written(size)}."
     sides = target_size(shape, size)
     verb = "enlarged" if size > max(shape) else "reduced"

@@ -133,7 +133,8 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     from neuralfield.api.training_image import training_image
     from neuralfield.images.kind import Kind
 
-    kind = training_image(chosen.image, size=size).kind
+    reading = {key: value for key, value in chosen.set if key in ("mode", "max_megapixels")}
+    kind = training_image(chosen.image, size=size, **reading).kind
     return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 

@@ -81,6 +81,17 @@ def test_options_are_arguments_of_fit(photo):
     assert sha256(photo / "own/model.safetensors") == sha256(photo / "expected.safetensors")
 
 
+@pytest.mark.slow
+def test_a_larger_image_is_taken_if_its_limit_is_raised(photo, capsys):
+    Image.new("1", (10_100, 10_000)).save("large.png")
+    with pytest.raises(SystemExit):
+        main(["fit", "large.png"])
+    assert "raise max_megapixels" in capsys.readouterr().err
+    raised = ["--set", "max_megapixels=102", "--train-size", "8", "--steps", "1"]
+    main(["fit", "large.png", *raised, *TINY])
+    assert "fitted to 8 x 8 pixels" in capsys.readouterr().out
+
+
 def test_a_time_may_have_a_unit(photo, monkeypatch):
     given = {}
     monkeypatch.setattr(nf, "fit", lambda *arguments, **options: given.update(options) or 1 / 0)
@@ -101,7 +112,7 @@ MISTAKES = {
     "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean width?"),
     "a field": (["photo.jpg", "--field", "sirne"], "did you mean siren?"),
     "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "left < right"),
-    "a size to train at": (["photo.jpg", "--train-size", "0"], "size: 0; expected"),
+    "a size to train at": (["photo.jpg", "--train-size", "99999"], "train at a smaller size"),
     "a size to render": (["photo.jpg", "--seconds", "99", "--size", "99999"], "max_megapixels"),
     "an option as a setting": (
         ["photo.jpg", "--set", "steps=3"],
@@ -137,6 +148,7 @@ def test_the_image_itself_is_not_written_over(photo, capsys):
         ["photo.jpg", "--set", "8"],
         ["fit"],
         ["a.jpg", "--size", "0"],
+        ["a.jpg", "--train-size", "0"],
         ["rendr", "a.field"],
     ],
 )
