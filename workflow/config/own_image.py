@@ -120,7 +120,7 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
     if size > max(shape):
         return (
             f"{line}, enlarged to {sides[0]} x {sides[1]} for training, which takes longer and adds"
-            f" no detail; size={max(shape)} trains at its own size, and renders may still be larger."
+            f" no detail; size={max(shape)} trains at its own, and renders may still be larger."
         )
     return (
         f"{line}, reduced to {sides[0]} x {sides[1]} for training; size=N chooses another"
