@@ -14,7 +14,7 @@ from neuralfield.api.arguments import (
     positions_on_device,
     render_sides,
     require_bit_depth,
-    require_path,
+    require_output,
     require_png,
     require_samples,
 )
@@ -323,7 +323,7 @@ class ImageField:
         ``docs/format.md`` describes the format; `neuralfield.load` reads it.
         """
         with built_in_kinds():
-            self.model.write(require_path("path", path))
+            self.model.write(require_output("path", path))
 
     def to_html(self, path: str | os.PathLike) -> None:
         """Write the viewer: one page that evaluates the network on the GPU of whoever opens it.
@@ -334,7 +334,7 @@ class ImageField:
         from neuralfield.api.to_html import html_page
 
         with built_in_kinds():
-            file = require_path("path", path)
+            file = require_output("path", path)
             shown = self.model, self.render, self.image, file.stem, self.history
             write_atomically(file, html_page(*shown, self.checkpoints).encode())
 
@@ -358,7 +358,7 @@ class ImageField:
         from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
 
         with built_in_kinds():
-            write_onnx(require_path("path", path), network, self.model)
+            write_onnx(require_output("path", path), network, self.model)
 
     def to_torch(self) -> "torch.nn.Module":
         """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_bit_depth, require_path
+from neuralfield.api.arguments import require_bit_depth, require_output
 from neuralfield.api.errors import InvalidInputError, InvalidSettingError, built_in_kinds
 from neuralfield.images import PngBandWriter
 from neuralfield.rendering.levels import to_levels
@@ -55,7 +55,7 @@ class RenderedImage(np.ndarray):
             The file cannot be written.
         """
         with built_in_kinds():
-            file, levels = require_path("path", path), self.levels(bit_depth)
+            file, levels = require_output("path", path), self.levels(bit_depth)
             if not self._is_image():
                 expected = "(height, width) or (height, width, 3 or 4)"
                 raise InvalidInputError("image", f"an array of shape {self.shape}", expected)

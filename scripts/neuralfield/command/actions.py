@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from neuralfield.api.arguments import render_sides, require_png
+from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
 from neuralfield.system.errors import InputError
 
@@ -48,7 +48,7 @@ def render(chosen: Namespace) -> None:
 def view(chosen: Namespace) -> None:
     """Write the page that evaluates a network, and open it."""
     path = Path(chosen.model)
-    output = Path(chosen.output or f"{_stem(path)}.html")
+    output = require_output("--output", chosen.output or f"{_stem(path)}.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError("--output", f"{output}", "a name that ends with .html", "")
     _image_field(path, chosen.device).to_html(output)

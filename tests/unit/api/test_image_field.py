@@ -192,6 +192,7 @@ def test_renders_that_cannot_be(tmp_path, given, kind, message):
         with pytest.raises(kind, match=message) as caught:
             use(**given)
         assert isinstance(caught.value, nf.NeuralfieldError) and "\n" not in str(caught.value)
+    assert not Path("typo").exists()
     assert not any(tmp_path.iterdir())
 
 
@@ -202,6 +203,15 @@ BAD_FILES: dict[str, Any] = {
     "a number for a file": (lambda f: f.save(3), TypeError),
     "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
     "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
+    "a folder that is not there": (lambda f: f.save("typo/a.safetensors"), FileNotFoundError),
+    "a folder that is not there, for a render": (
+        lambda f: f.render(8).save("typo/a.png"),
+        FileNotFoundError,
+    ),
+    "a folder that is not there, for a page": (
+        lambda f: f.to_html("typo/a.html"),
+        FileNotFoundError,
+    ),
     "no path": (lambda f: load(None), TypeError),
     "an empty path": (lambda f: load(""), ValueError),
     "a path with a zero byte": (lambda f: f.save("a\0b"), ValueError),

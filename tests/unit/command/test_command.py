@@ -120,6 +120,10 @@ MISTAKES = {
     ),
     "a time": (["photo.jpg", "--seconds", "-3"], "seconds: -3"),
     "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
+    "a folder for a render": (
+        ["photo.jpg", "--seconds", "99", "-o", "typo/large.png"],
+        "--output: typo/large.png; no folder typo; expected a file in a folder that is there",
+    ),
     "a name": (["photo.jpg", "-o", "large.jpg"], "a name that ends in .png"),
 }
 
