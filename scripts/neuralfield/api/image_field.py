@@ -19,7 +19,12 @@ from neuralfield.api.arguments import (
     require_samples,
 )
 from neuralfield.api.derivatives import derivatives
-from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.errors import (
+    InvalidInputError,
+    WrongTypeError,
+    built_in_kinds,
+    require_package,
+)
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
@@ -355,6 +360,7 @@ class ImageField:
             The network is an upscaler.
         """
         network = self._exported_network("to_onnx")
+        require_package("to_onnx", "onnx", "ONNX", "'neuralfield[onnx]'")
         from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
 
         with built_in_kinds():
@@ -369,11 +375,12 @@ class ImageField:
         Raises
         ------
         ImportError
-            PyTorch is not installed.
+            PyTorch is not installed (``pip install torch``).
         TypeError
             The network is an upscaler.
         """
         network = self._exported_network("to_torch")
+        require_package("to_torch", "torch", "PyTorch", "torch")
         from neuralfield.api.to_torch import TorchField  # imported here, as it needs PyTorch
 
         return TorchField(network)

@@ -1,5 +1,7 @@
 """Fields elsewhere: ONNX, PyTorch, and networks that come from there."""
 
+import sys
+
 import numpy as np
 import pytest
 from test_image_field import VARIANTS, make_field, positions
@@ -67,6 +69,22 @@ def test_torch_has_the_values_of_the_field(field):
         np.testing.assert_array_equal(state[name], array)
     trained = {name for name, _ in module.named_parameters()}
     assert trained == {*field.model.network(HOST, "float32").parameters}
+
+
+@pytest.mark.parametrize(
+    ("export", "module", "to_install"),
+    [
+        (lambda field: field.to_torch(), "torch", "pip install torch"),
+        (lambda field: field.to_onnx("a.onnx"), "onnx", "pip install 'neuralfield[onnx]'"),
+    ],
+)
+def test_without_a_package_the_error_says_what_to_install(monkeypatch, export, module, to_install):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, f"neuralfield.api.to_{module}", raising=False)
+    with pytest.raises(ImportError, match="is not installed") as caught:
+        export(field_of(VARIANTS[0]))
+    assert isinstance(caught.value, nf.NeuralfieldError)
+    assert str(caught.value).endswith(f"; {to_install}")
 
 
 def test_torch_differentiates_to_the_same_gradient(field):
