@@ -160,20 +160,25 @@ def test_tensors_of_pytorch_are_taken():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        {"net.2.linear.weight": np.zeros((2, 8))},
-        {"net.0.linear.weight": np.zeros((8, 3))},
-        {"net.1.linear.weight": np.zeros((8, 9))},
-        {"net.1.linear.bias": np.full(8, np.nan)},
-        {"net.1.norm": np.zeros(8)},
-        {"net.0.linear.weight": "text"},
+        ({"net.2.linear.weight": np.zeros((2, 8))}, "2, 8) with a bias of shape (3,)"),
+        (
+            {"net.0.linear.weight": np.zeros((8, 3))},
+            "layer of 3 inputs, in net.0.linear.weight (8, 3)",
+        ),
+        ({"net.1.linear.weight": np.zeros((8, 9))}, "of 8 outputs before one of 9 inputs"),
+        ({"net.1.linear.bias": np.full(8, np.nan)}, "not finite"),
+        ({"net.1.norm": np.zeros(8)}, "net.1.norm, which is neither a weight nor a bias"),
+        ({"net.0.linear.weight": "text"}, "['net.0.linear.weight']: could not convert"),
+        ({"net": {"0.weight": np.zeros((8, 2))}}, "give what is in it: ['net']"),
     ],
-    ids=lambda change: next(iter(change)),
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_other_networks_of_pytorch_are_refused(change):
-    with pytest.raises(ValueError, match=r"^state_dict: "):
+def test_other_networks_of_pytorch_are_refused(change, message):
+    with pytest.raises(ValueError, match=r"^state_dict") as caught:
         nf.from_torch_siren(siren_state() | change, (12, 9))
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
