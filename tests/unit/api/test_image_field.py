@@ -148,6 +148,14 @@ def test_the_network_can_be_rendered_without_its_residual(tmp_path):
     assert (tmp_path / "field.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
 
 
+def test_what_is_computed_of_a_render_is_plain_unless_it_is_an_image():
+    image = make_field(VARIANTS[0]).render(8)
+    for number in (image.mean(), np.median(image), image.max(), (image - image / 2).std()):
+        assert type(number) is np.float32 and f"{number:.2f}"
+    assert type(image.mean(axis=(0, 1))) is type(image.sum(axis=2)) is np.ndarray
+    assert type(image / 2) is type(image[2:4]) is type(image.clip(0, 0.5)) is type(image)
+
+
 def test_sizes_and_boxes():
     field = make_field(VARIANTS[0], channels=1)
     assert field.render().shape == (16, 20)
