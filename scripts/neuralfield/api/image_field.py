@@ -59,6 +59,8 @@ class ImageField:
         The training image, for `psnr` and `to_html`.
     checkpoints : Path, optional
         The folder of the training's snapshots, for `to_html`.
+    measured_db : float, optional
+        What `psnr` is without an image.
 
     Attributes
     ----------
@@ -75,9 +77,10 @@ class ImageField:
         history: History | None = None,
         image: np.ndarray | None = None,
         checkpoints: Path | None = None,
+        measured_db: float | None = None,
     ) -> None:
         self.model, self.device, self.history = model, device, history or {}
-        self.image, self.checkpoints = image, checkpoints
+        self.image, self.checkpoints, self._measured_db = image, checkpoints, measured_db
         self._networks: dict[tuple[str, str], Any] = {}
 
     @property
@@ -115,8 +118,10 @@ class ImageField:
 
     @cached_property
     def psnr(self) -> float | None:
-        """Decibels between a render and the training image; None where that is not known."""
-        return None if self.image is None else self._psnr(self.image)
+        """Decibels between a render and the training image; None where that is not known: pass the
+        image to `neuralfield.load`.
+        """
+        return self._measured_db if self.image is None else self._psnr(self.image)
 
     def psnr_to(self, image: Any) -> float:
         """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its

@@ -1,6 +1,8 @@
 """Fields as functions: values, derivatives, renders and files."""
 
+import hashlib
 import io
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -288,3 +290,15 @@ def test_upscalers_are_rendered_alone():
 
 def test_every_field_is_among_the_variants():
     assert {variant["type"] for variant in VARIANTS} == {*FIELDS}
+
+
+def test_what_the_workflow_has_measured_of_a_network_is_its_psnr(tmp_path):
+    make_field(VARIANTS[0]).save(tmp_path / "model.safetensors")
+    digest = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
+    for of, psnr in ((digest, 31.5), ("0" * 64, None)):
+        record = {"psnr_db": 31.5, "sha256": {"model.safetensors": of}}
+        (tmp_path / "metrics.json").write_text(json.dumps(record))
+        assert nf.load(tmp_path).psnr == psnr, "another network's number is not taken"
+    (tmp_path / "metrics.json").write_text("{")
+    assert nf.load(tmp_path).psnr is None
+    assert nf.load(tmp_path, make_field(VARIANTS[0]).render()).psnr == np.inf
