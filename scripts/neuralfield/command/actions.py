@@ -69,8 +69,7 @@ def info(chosen: Namespace) -> None:
     if not hasattr(found, "settings"):
         return
     if found.history:
-        level_db, seconds = found.history["psnr_db"][-1], found.history["seconds"][-1]
-        print(f"fit: {level_db:.2f} dB after {seconds:.1f} s")
+        print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
     print("network:", _in_words(found.settings))
     training = found.model.metadata.get("training")
     if isinstance(training, dict):
@@ -101,10 +100,16 @@ def _fitted(chosen: Namespace) -> "ImageField":
     print(
         f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
         f" {field.parameter_count:,} parameters, fitted to {field.width} x {field.height} pixels"
-        f" in {steps:,.0f} steps and {seconds:.1f} s: {field.history['psnr_db'][-1]:.2f} dB",
+        f" in {steps:,.0f} steps and {seconds:.1f} s: {_level(field)}",
         flush=True,
     )
     return field
+
+
+def _level(field: "ImageField") -> str:
+    """Return how near a network has come to its training image, and that renders are nearer."""
+    corrected = "" if field.model.residual is None else " without the correction of renders"
+    return f"{field.history['psnr_db'][-1]:.2f} dB{corrected}"
 
 
 @contextmanager

@@ -43,7 +43,8 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     main(arguments)
     fitted, rendered = capsys.readouterr().out.splitlines()
     assert fitted.startswith("photo.field/model.safetensors: quality, ")
-    assert "256 x 171 pixels in 3 steps" in fitted and fitted.endswith(" dB")
+    assert "256 x 171 pixels in 3 steps" in fitted
+    assert fitted.endswith(" dB without the correction of renders")
     assert rendered == "photo_90.png: 90 x 60 pixels"
     assert Image.open("photo_90.png").size == (90, 60)
     main(
@@ -59,7 +60,12 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     assert '"label": "step 0 ' in page and '"label": "step 3 ' in page
     main(["info", "photo.field"])
     shown = capsys.readouterr().out
-    assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown and " dB" in shown
+    assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown
+    assert re.search(
+        r"^fit: [\d.]+ dB without the correction of renders, after ", shown, re.MULTILINE
+    )
+    main(["fit", "photo.jpg", "--field", "siren", "--steps", "3", "--folder", "plain", *TINY[:-2]])
+    assert capsys.readouterr().out.endswith(" dB\n"), "there is no correction"
 
 
 def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
