@@ -111,13 +111,12 @@ def test_ctrl_c_leaves_the_terminal_in_order(workspace: Workspace):
     assert last in "\n\r" and "[?25" not in written
 
 
-@pytest.mark.parametrize("seconds", [0.1, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace, seconds: float):
+def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
     sent = []
 
     def interrupt(written: str, group: int) -> None:
         if "jobs on 2 cores" in written and not sent:
-            time.sleep(seconds)
+            time.sleep(0.1)
             sent.append(group)
             os.killpg(group, signal.SIGINT)
 

@@ -3,8 +3,10 @@
 import contextlib
 import fcntl
 import importlib.util
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -83,10 +85,13 @@ def let_ctrl_c_end_imports() -> None:
     """Let Ctrl-C end a script without a traceback until `entry.job.run_job` takes it over.
 
     Snakemake writes its own imports into the first lines of a script, and the script's follow.
+    While Python itself starts the signal waits, blocked in the thread that starts the process.
     """
     usual = PythonScript.generate_preamble
 
     def generate_preamble(*arguments: Any, **named: Any) -> str:
+        if threading.current_thread() is not threading.main_thread():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return f"{_UNTIL_THE_JOB_BEGINS}\n{usual(*arguments, **named)}"
 
     PythonScript.generate_preamble = staticmethod(generate_preamble)
@@ -94,7 +99,7 @@ def let_ctrl_c_end_imports() -> None:
 
 _UNTIL_THE_JOB_BEGINS = (
     "import signal as _s; _s.getsignal(_s.SIGINT) is _s.default_int_handler"
-    " and _s.signal(_s.SIGINT, _s.SIG_DFL)"
+    " and _s.signal(_s.SIGINT, _s.SIG_DFL); _s.pthread_sigmask(_s.SIG_UNBLOCK, {_s.SIGINT})"
 )
 
 
