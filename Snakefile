@@ -80,9 +80,13 @@ onsuccess:
 
 
 onerror:
+    from terminal import results
+
     if screen:
         screen.end()
     print(
         "Not finished. Whatever is done is kept, and trainings go on from their last saved"
         " state: mend what is named above, if anything, and run the same command again."
     )
+    if others := results.report_of_the_others(workflow, name_source):
+        print(others)

@@ -5,6 +5,7 @@ import inspect
 import io
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,9 @@ def run_job(
     name = _name_of(job)
     with _logging_to(Path(job.log[0])) as log:
         try:
+            # until here it ended the process at once: workflow/jobs/startup.py
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             with storage_errors():
                 arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
                 memory_mb = job.resources.get("gpu_memory_mb", 0)

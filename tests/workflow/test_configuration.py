@@ -126,9 +126,8 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "images.tiny.size",
             0,
-            "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1;"
-            " remove the key to keep the image's own size,"
-            " or write [width, height] for both sides",
+            "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1 for the"
+            " longer side, or [width, height]; remove the key for the usual size",
         ),
         ("images.tiny.size", "big", "images.tiny.size: 'big'; expected a whole number of pixels"),
         ("images.tiny.size", [16], "images.tiny.size: [16]; expected a whole number of pixels"),
@@ -257,6 +256,13 @@ def test_images_are_found_beside_the_snakefile(written):
             500,
             "steps: unknown key; expected this key in training; write training: {steps: 500",
         ),
+        ("sizes", 512, "expected this key in render; write render: {sizes: [512]}"),
+        (
+            "crops",
+            {name: {"box": [0, 0, 1, 1]} for name in ("left_eye", "right_eye", "nose")},
+            "crops: {left_eye: {box: [0, 0, 1, 1]}, nose: {box: [0, 0, 1, 1]}, right_eye: {box: [0,"
+            " 0, 1, 1]}}}",
+        ),
         ("frames", 5, "frames: unknown key; expected this key in timelapse; write timelapse: {f"),
         ("width", 5, "expected this key in fields.siren; write fields: {siren: {width: 5}}"),
         ("mode", "grey", "mode: 'grey' without an image; expected it beside image="),
@@ -277,7 +283,8 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "images.tiny.size",
             16.0,
-            "16.0; expected a whole number of pixels >= 1; write 16",
+            "16.0; expected a whole number of pixels >= 1 for the longer side, or [width, height];"
+            " write 16",
         ),
         (
             "render.crops",

@@ -1,10 +1,12 @@
 """A failing job on the terminal: few lines, and nothing lost."""
 
 import logging
+import os
 
 import pytest
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
+from workspace import WITHOUT_KERNELS, Workspace
 
 from jobs.failures import ShortFailures, shorten
 
@@ -63,8 +65,56 @@ def test_a_job_that_was_killed_is_reported(end):
 
 
 @pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        (
+            "WorkflowError:\nError recording metadata for finished job ([Errno 28] No space left on"
+            " device). Please ensure write permissions for the directory /my disk/.snakemake",
+            "/my disk/.snakemake",
+        ),
+        (
+            'RuleException:\nOSError in file "/w/evaluate.smk", line 67:\n[Errno 28] No space left'
+            ' on device\n  File "/usr/lib/python3.11/tempfile.py", line 501, in __exit__',
+            "a file in .snakemake",
+        ),
+        ("OSError: [Errno 28] No space left on device: '.snakemake/locks/0'", ".snakemake/locks/0"),
+    ],
+)
+def test_a_full_disk_is_reported_once_with_what_to_do(message, where):
+    terminal = ShortFailures(DefaultFormatter())
+    line = terminal.format(record(message))
+    assert line.startswith(where) and "No space left on device" in line and "\n" not in line
+    assert "free some, then run the same command again" in line
+    assert terminal.format(record(message)) == ""
+
+
+def test_locked_results_are_reported_with_what_to_do(workspace: Workspace):
+    locks = workspace.path(".snakemake/locks")
+    locks.mkdir(parents=True)
+    (locks / "0.output.lock").write_text("results/tiny/resized.png\n")
+    workspace.path(".snakemake/neuralfield.owner").write_text("another machine\n")
+    refused = workspace.run("results/tiny/resized.png")
+    assert refused.returncode == 1 and "LockException" not in refused.stdout
+    assert f"{workspace.folder}: another Snakemake is making the same files" in refused.stdout
+    assert "(snakemake --unlock)" in refused.stdout
+    workspace.succeed("--unlock")
+    assert not locks.exists()
+
+
+def test_write_protected_results_are_reported_with_what_to_do():
+    line = messages(
+        'ProtectedOutputException in rule render in file "/w/render.smk", line 6:\nWrite-protected'
+        " output files for rule render:\n    output: a/render_8.png, a/my 2.png\n    wildcards:"
+        " image=a, field=b\n    affected files:\n        a/my 2.png\n        a/render_8.png"
+    )
+    assert line.startswith("a/my 2.png and 1 more: write-protected")
+    assert "(chmod u+w 'a/my 2.png' a/render_8.png)" in line
+
+
+@pytest.mark.parametrize(
     "message",
     [
+        "RuleException:\nOSError: [Errno 2] No such file or directory: 'a'",
         "WorkflowError:\nresults/tiny: holds another image; expected one; rename it",
         "MissingOutputException in rule train in file train.smk, line 3:\nfiles missing",
         "Removing output files of failed job train since they might be corrupted:\na.png",
@@ -85,3 +135,21 @@ def test_only_the_terminal_is_made_short():
     shorten(logger, verbose=False)
     assert isinstance(terminal.formatter, ShortFailures)
     assert isinstance(file.formatter, DefaultFormatter)
+
+
+@pytest.mark.slow
+def test_a_damaged_image_among_others_says_how_to_get_the_report_of_the_others(
+    workspace: Workspace,
+):
+    workspace.settings["fields"] = {"wire": WITHOUT_KERNELS}
+    workspace.settings["timelapse"]["formats"] = []
+    workspace.draw("cut.png", seed=1)
+    os.truncate(workspace.path("cut.png"), 200)
+    workspace.settings["images"]["torn"] = {"path": "cut.png", "size": 16}
+    failed = workspace.run()
+    assert failed.returncode == 1 and "resize torn: cut.png: is cut off" in failed.stdout
+    advice = "for one without torn, take it out of `images` in config.yaml"
+    assert advice in failed.stdout
+    del workspace.settings["images"]["torn"]
+    assert workspace.planned() == {"report": 1, "summarize": 1}
+    assert "Open results/report.html" in workspace.succeed()

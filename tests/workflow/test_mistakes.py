@@ -18,7 +18,7 @@ def test_in_the_config(workspace):
     workspace.settings["training"]["stesp"] = 3
     fails_saying(
         workspace,
-        "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1; remove the key",
+        "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1 for the longer",
         "config.yaml: training.stesp: unknown key;",
         "did you mean steps?",
     )

@@ -161,6 +161,13 @@ def test_own_image_has_a_size_and_a_name(written):
     written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
     image = read(written)["images"]["second"]
     assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
+    written["size"] = 4000
+    (enlarged, *_) = read(written)["notes"]
+    assert "enlarged to 4000 x 3000" in enlarged and "more detail" not in enlarged
+    written["size"] = int(re.findall(r"size=(\d+)", enlarged)[0])
+    assert "trained at that size" in read(written)["notes"][0]
+    written["size"] = 0
+    assert complaints(written)[0].startswith("config.yaml: images.second.size: 0; expected a whole")
     written |= {"size": "tall", "name": "a/b"}
     messages = complaints(written)
     assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 from collections.abc import Callable
 
 import pytest
@@ -108,3 +109,17 @@ def test_ctrl_c_leaves_the_terminal_in_order(workspace: Workspace):
     assert code == 1 and "train tiny siren: SIGINT: saved after step" in written
     last = written[written.rindex("Not finished.") - 1]
     assert last in "\n\r" and "[?25" not in written
+
+
+def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
+    sent = []
+
+    def interrupt(written: str, group: int) -> None:
+        if "jobs on 2 cores" in written and not sent:
+            time.sleep(0.1)
+            sent.append(group)
+            os.killpg(group, signal.SIGINT)
+
+    code, written = run_on_a_terminal(workspace, EVALUATED, watch=interrupt)
+    assert code == 1 and "Not finished." in written
+    assert not re.search("Traceback|KeyboardInterrupt|Error in rule", written), written

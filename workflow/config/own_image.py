@@ -112,14 +112,18 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
     line, size = f"{path}: {shape[0]} x {shape[1]} pixels", image.get("size")
     if "tiles" in image:
         return f"{line}, trained in tiles."
-    if size is None:
+    if size in (None, max(shape)):
         return f"{line}, trained at that size; size=N chooses another longer side."
-    if not isinstance(size, int):
+    if not isinstance(size, int) or size < 1:  # what is no size is refused later
         return f"{line}, trained at size {as_written(size)}."
     sides = target_size(shape, size)
-    verb = "enlarged" if size > max(shape) else "reduced"
+    if size > max(shape):
+        return (
+            f"{line}, enlarged to {sides[0]} x {sides[1]} for training, which takes longer and adds"
+            f" no detail; size={max(shape)} trains at its own, and renders may still be larger."
+        )
     return (
-        f"{line}, {verb} to {sides[0]} x {sides[1]} for training; size=N chooses another"
+        f"{line}, reduced to {sides[0]} x {sides[1]} for training; size=N chooses another"
         " longer side: more pixels keep more detail, and take longer."
     )
 

@@ -1,5 +1,6 @@
 """Messages on wrong settings, in words that a user can act on."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -94,6 +95,9 @@ def _unknown_key(
 ) -> ConfigError:
     expected = "a key that config.yaml explains" if guess else f"one of {', '.join(known)}"
     if home:
+        rule = read_schema()["$defs"].get(home[0], {}).get("properties", {}).get(home[-1], {})
+        if rule.get("type") == "array" and not isinstance(value, list):
+            value = [value]
         expected = f"this key in {'.'.join(map(str, home[:-1]))}"
         guess = f"write {_nested(home, value, on_command_line=where.startswith('--'))}"
     return ConfigError(where, "unknown key", expected, guess or "remove it")
@@ -129,7 +133,7 @@ def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
     """Return a setting as it is written in the config file, or after --config."""
     first, *others = place
     is_plain = isinstance(value, str) and re.fullmatch(r"[\w.-]+", value)
-    text = value if is_plain else as_written(value)
+    text = value if is_plain else json.dumps(value) if isinstance(value, str) else _as_yaml(value)
     for step in reversed(others):
         text = f"{{{step}: {text}}}"
     return f"'{first}={text}'" if on_command_line else f"{first}: {text}"
@@ -161,9 +165,13 @@ def as_written(value: Any) -> str:
     """Return a value as it would stand in the config file, on one short line."""
     if isinstance(value, str):
         return repr(value)
-    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()
-    text = text.removesuffix("...").strip()
+    text = _as_yaml(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _as_yaml(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()
+    return text.removesuffix("...").strip()
 
 
 def name_place(place: Place, name_source: Callable[[Place], str]) -> str:

@@ -8,14 +8,27 @@ them back to the terminal.
 import contextlib
 import logging
 import re
+import shlex
 import signal
 from typing import Any
 
-from neuralfield.system.errors import EXIT_CODE_CTRL_C, EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN
+from neuralfield.system.errors import (
+    EXIT_CODE_CTRL_C,
+    EXIT_CODE_FAILED,
+    EXIT_CODE_TRY_AGAIN,
+    StorageError,
+)
+from neuralfield.system.files import storage_errors
 
 _REPORTED_BY_THE_JOB = (EXIT_CODE_FAILED, EXIT_CODE_TRY_AGAIN, EXIT_CODE_CTRL_C)
 
 _END = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>")
+
+_ERROR_NUMBER = re.compile(r"\[Errno (?P<number>\d+)\][^\n':]*(?:: '(?P<file>[^'\n]+)')?")
+_SNAKEMAKES_FOLDER = re.compile(r"write permissions for the directory (.+)")
+
+_LOCKED = re.compile(r"LockException:\n.*Directory cannot be locked.*\n(.*)")
+_PROTECTED = re.compile(r"ProtectedOutputException[^\0]*\n *affected files:\n((?: +.*\n?)+)")
 
 _REPORTED_BY_ONERROR = (
     "Exiting because a job execution failed. Look above for error messages",
@@ -39,6 +52,7 @@ class ShortFailures(logging.Formatter):
     def __init__(self, usual: logging.Formatter) -> None:
         super().__init__()
         self.usual = usual
+        self._failed_write = ""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; an empty one is not shown."""
@@ -48,6 +62,11 @@ class ShortFailures(logging.Formatter):
             return self._failed_job(vars(record))
         if "CalledProcessError" in text and (end := _END.search(text)):
             return _end_in_words(int(end[1] or 128 + int(end[2])))
+        if refused := _refused_start(text):
+            return refused
+        if failed_write := _failed_write(text):
+            is_reported, self._failed_write = failed_write == self._failed_write, failed_write
+            return "" if is_reported else failed_write
         if text.splitlines()[-1:] and text.splitlines()[-1].strip() in _REPORTED_BY_ONERROR:
             return ""
         return self.usual.format(record)
@@ -66,6 +85,46 @@ class ShortFailures(logging.Formatter):
 
             return "\n".join([line, *show_logs(logs)])
         return line
+
+
+def _refused_start(text: str) -> str:
+    """Describe why Snakemake starts no job, and what to do; empty for unknown reasons."""
+    if lock := _LOCKED.match(text):
+        return (
+            f"{lock[1]}: another Snakemake is making the same files here; expected one at a time;"
+            " wait until it has ended, then run the same command again; if it was on a machine"
+            " that is off, remove its lock before (snakemake --unlock)"
+        )
+    if protected := _PROTECTED.match(text):
+        first, *others = (line.strip() for line in protected[1].strip().splitlines())
+        and_others = f" and {len(others)} more" if others else ""
+        files = " ".join(map(shlex.quote, [first, *others]))
+        return (
+            f"{first}{and_others}: write-protected, and about to be made again; expected files that"
+            f" can be written; allow it (chmod u+w {files}) or move them away, then run the same"
+            " command again"
+        )
+    return ""
+
+
+def _failed_write(text: str) -> str:
+    """Describe a failure of the disk that Snakemake itself met; an empty text where it is none."""
+    found = _ERROR_NUMBER.search(text)
+    if not found:
+        return ""
+    folder = _SNAKEMAKES_FOLDER.search(text)
+    where = (
+        found["file"]
+        or (folder and folder[1])
+        or "a file in .snakemake or the folder for temporary files"
+    )
+    try:
+        with storage_errors(where, "cannot be written"):
+            raise OSError(int(found["number"]), "")
+    except StorageError as error:
+        return str(error)
+    except OSError:
+        return ""
 
 
 def _end_in_words(status: int) -> str:

@@ -3,11 +3,14 @@
 import contextlib
 import fcntl
 import importlib.util
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import IO, Any, cast
 
+from snakemake.script import PythonScript
 from snakemake_interface_common.exceptions import WorkflowError
 
 
@@ -76,6 +79,28 @@ def end_without_waiting(workflow: Any) -> None:
     is_usual = limit is not None and (limit.max_jobs, limit.timespan) == _USUAL_JOBS_PER_TIMESPAN
     if is_usual and not workflow.executor_plugin.common_settings.non_local_exec:
         workflow.scheduler.job_rate_limiter = None
+
+
+def let_ctrl_c_end_imports() -> None:
+    """Let Ctrl-C end a script without a traceback until `entry.job.run_job` takes it over.
+
+    Snakemake writes its own imports into the first lines of a script, and the script's follow.
+    While Python itself starts the signal waits, blocked in the thread that starts the process.
+    """
+    usual = PythonScript.generate_preamble
+
+    def generate_preamble(*arguments: Any, **named: Any) -> str:
+        if threading.current_thread() is not threading.main_thread():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        return f"{_UNTIL_THE_JOB_BEGINS}\n{usual(*arguments, **named)}"
+
+    PythonScript.generate_preamble = staticmethod(generate_preamble)
+
+
+_UNTIL_THE_JOB_BEGINS = (
+    "import signal as _s; _s.getsignal(_s.SIGINT) is _s.default_int_handler"
+    " and _s.signal(_s.SIGINT, _s.SIG_DFL); _s.pthread_sigmask(_s.SIG_UNBLOCK, {_s.SIGINT})"
+)
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:

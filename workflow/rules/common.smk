@@ -32,9 +32,10 @@ if workflow.is_main_process:
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
-# another workflow may need pandas
+# another workflow may need pandas, and Ctrl-C in its scripts
 if not IS_MODULE:
     startup.leave_out_pandas()
+    startup.let_ctrl_c_end_imports()
 
 from jobs import batches
 from config import configuration

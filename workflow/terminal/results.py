@@ -1,12 +1,12 @@
 """The end of a run on the terminal: a table of its networks, and where the report is."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terminal.sentences import best_filter, read_metrics
-from terminal.words import duration
+from terminal.words import duration, listed
 
 if TYPE_CHECKING:
     from config.configuration import Run
@@ -51,6 +51,22 @@ def show(workflow: Any, screen: "Screen | None", networks: Iterable["Run"]) -> N
             done = ""
     if done:
         print(done.strip())
+
+
+def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> str:
+    """Return how to get a report without images that could not be read; empty if there are none."""
+    dag, failed = workflow.dag, workflow.scheduler.failed
+    reading = [job for job in dag.jobs if job.rule.name in ("resize", "unpack")]
+    unreadable = sorted(job.wildcards.image for job in reading if job in failed)
+    is_wanted = any("results/report.html" in map(str, job.output) for job in dag.jobs)
+    images = {job.wildcards.image for job in dag.jobs if "image" in job.wildcards_dict}
+    if not is_wanted or not unreadable or len(unreadable) == len(images):
+        return ""
+    return (
+        f"The report is of all images: for one without {listed(unreadable)}, take"
+        f" {'it' if len(unreadable) == 1 else 'them'} out of `images` in"
+        f" {name_source(('images', unreadable[0]))}, and run the same command again."
+    )
 
 
 def table(results: Path, networks: Sequence["Run"]) -> list[str]:

@@ -31,8 +31,9 @@ _HEARTBEATS_S = (30.0, 58.0)
 _MOST_NAMED = 2
 """Trainings that a heartbeat names."""
 
+_INTERRUPTED = "Terminating processes on user request"
 _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
-    r"Trying to restart job|Terminating processes on user request|Will exit after finishing"
+    rf"Trying to restart job|{_INTERRUPTED}|Will exit after finishing"
     r"|Removing output files of failed job|Job failed, going on"
 )
 """Messages of Snakemake itself that people need, beside its warnings and errors."""
@@ -80,6 +81,7 @@ class Screen(logging.Handler):
         self.bars: Bars | None = None
         self._is_executing = False
         self._has_failed = False
+        self._is_interrupted = False
         self._last_line_s = time.monotonic()
         self._heartbeats = 0
         self._ended = threading.Event()
@@ -132,6 +134,8 @@ class Screen(logging.Handler):
     def _pass_on(self, record: logging.LogRecord, event: str | None) -> None:
         if event == "JOB_ERROR" and self.run:
             self.run.fail(vars(record).get("jobid", -1))
+            if self._is_interrupted:
+                return  # Ctrl-C ended the job; what has failed otherwise has reported it itself
         self._has_failed |= record.levelno >= logging.ERROR
         with self._aside():
             self.usual.emit(record)
@@ -171,6 +175,7 @@ class Screen(logging.Handler):
         threading.Thread(target=self._watch, name="terminal", daemon=True).start()
 
     def _is_for_people(self, message: str) -> bool:
+        self._is_interrupted |= message.startswith(_INTERRUPTED)
         if message.startswith("Complete log(s)"):
             return self._has_failed
         return bool(_OF_SNAKEMAKE_FOR_PEOPLE.match(message))

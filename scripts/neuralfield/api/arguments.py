@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.api.errors import InvalidInputError, InvalidSettingError, WrongTypeError
+from neuralfield.api.errors import (
+    InvalidInputError,
+    InvalidSettingError,
+    MissingFileError,
+    WrongTypeError,
+)
 from neuralfield.fields import ImageShape
 from neuralfield.images.coordinates import Box
 from neuralfield.rendering.render import size_for_longer_side
@@ -30,9 +35,18 @@ def require_path(where: str, value: Any) -> Path:
     return Path(value)
 
 
-def require_png(where: str, value: Any) -> Path:
-    """Return the path of a PNG; what is none is refused."""
+def require_output(where: str, value: Any) -> Path:
+    """Return the path of a file to write; one in a folder that is missing is refused."""
     path = require_path(where, value)
+    if not path.parent.is_dir():
+        found, remedy = f"{path}; no folder {path.parent}", "make it, or correct its name"
+        raise MissingFileError(where, found, "a file in a folder that is there", remedy)
+    return path
+
+
+def require_png(where: str, value: Any) -> Path:
+    """Return the path of a PNG to write; what is none is refused."""
+    path = require_output(where, value)
     if path.suffix.lower() != ".png":
         raise InvalidInputError(where, str(path), "a name that ends in .png")
     return path

@@ -1,5 +1,6 @@
 """The errors of the package as programs expect them: each is of a built-in kind, too."""
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,12 +45,23 @@ class UnavailableError(ResourceError, RuntimeError):
     """There are too few cores, too little memory, or no GPU."""
 
 
+class MissingPackageError(ResourceError, ImportError):
+    """A package that only some functions need is not installed."""
+
+
 class UnwritableError(StorageError, OSError):
     """A file cannot be written."""
 
 
 class DivergedError(DivergenceError, ArithmeticError):
     """The loss of a training stopped being a finite number."""
+
+
+def require_package(where: str, module: str, name: str, to_install: str) -> None:
+    """Refuse to go on without a package; `to_install` is what pip is to be given."""
+    if importlib.util.find_spec(module) is None:
+        found, remedy = f"{name} is not installed", f"pip install {to_install}"
+        raise MissingPackageError(where, found, f"the package {module}", remedy)
 
 
 _BUILT_IN: dict[type[NeuralfieldError], Any] = {

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.arguments import as_array, plain, require_mapping, require_path
+from neuralfield.api.arguments import as_array, plain, require_mapping, require_output
 from neuralfield.api.errors import (
     InvalidInputError,
     InvalidSettingError,
@@ -111,7 +111,7 @@ class Estimator:
         """
         self._require_fitted()
         with built_in_kinds():
-            self.model_.write(require_path("path", path))
+            self.model_.write(require_output("path", path))
 
     def _training_settings(self, **further: Any) -> dict[str, Any]:
         """Return the settings of the training, with `further` ones of the kind of network."""

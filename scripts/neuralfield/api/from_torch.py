@@ -1,6 +1,6 @@
 """Networks of sines that were trained with PyTorch, as fields."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,10 @@ from neuralfield.images.image import MODES
 from neuralfield.tasks.image.image_model import Model
 
 _WHERE = "state_dict"
-_EXPECTED = "a SIREN: linear layers from 2 inputs to 1, 3 or 4 outputs, hidden ones of one width"
+_EXPECTED = (
+    "a SIREN: linear layers from 2 inputs to 1, 3 or 4 outputs, hidden ones of one width, each with"
+    " a ...weight of shape (outputs, inputs) and a ...bias of shape (outputs,)"
+)
 
 
 def from_torch_siren(
@@ -115,31 +118,47 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
     """Return float64 weights of shape (inputs, outputs), and biases."""
     if not isinstance(state_dict, Mapping):
         raise WrongTypeError(_WHERE, f"a {type(state_dict).__name__}", _EXPECTED)
-    arrays = {str(name): _array(tensor) for name, tensor in state_dict.items()}
+    arrays = {str(name): _array(str(name), tensor) for name, tensor in state_dict.items()}
     weights = [array.T for name, array in arrays.items() if name.endswith("weight")]
     biases = [array for name, array in arrays.items() if name.endswith("bias")]
-    shapes = [array.shape for array in arrays.values()]
-    fits = (
-        len(weights) + len(biases) == len(arrays)
-        and len(weights) == len(biases) >= 2
-        and all(weight.ndim == 2 for weight in weights)
-        and all(a.shape[1] == b.shape[0] for a, b in pairwise(weights))
-        and all(w.shape[1:] == b.shape for w, b in zip(weights, biases, strict=True))
-        and weights[0].shape[0] == 2
-        and weights[-1].shape[1] in MODES
-        and len({weight.shape[1] for weight in weights[:-1]}) == 1
-    )
-    if not fits:
-        raise InvalidInputError(_WHERE, f"arrays of shapes {shapes}", _EXPECTED)
+    if misfit := next(_misfits(arrays, weights, biases), ""):
+        listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InvalidInputError(_WHERE, f"{misfit}, in {listed or 'no arrays'}", _EXPECTED)
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise InvalidInputError(_WHERE, "weights that are not finite", "finite numbers")
     return weights, biases
 
 
-def _array(tensor: Any) -> np.ndarray:
+def _misfits(
+    arrays: Mapping[str, np.ndarray], weights: list[np.ndarray], biases: list[np.ndarray]
+) -> Iterator[str]:
+    """Yield what keeps arrays from being a SIREN; the checks of later ones rely on earlier ones."""
+    for name in arrays:
+        if not name.endswith(("weight", "bias")):
+            yield f"{name}, which is neither a weight nor a bias"
+    if not len(weights) == len(biases) >= 2:
+        yield f"{len(weights)} weights and {len(biases)} biases"
+    for weight, bias in zip(weights, biases, strict=True):
+        if weight.ndim != 2 or weight.shape[1:] != bias.shape:
+            yield f"a weight of shape {weight.T.shape} with a bias of shape {bias.shape}"
+    for weight, following in pairwise(weights):
+        if weight.shape[1] != following.shape[0]:
+            yield f"a layer of {weight.shape[1]} outputs before one of {following.shape[0]} inputs"
+    if weights[0].shape[0] != 2:
+        yield f"a first layer of {weights[0].shape[0]} inputs"
+    if weights[-1].shape[1] not in MODES:
+        yield f"a last layer of {weights[-1].shape[1]} outputs"
+    if len(widths := {weight.shape[1] for weight in weights[:-1]}) != 1:
+        yield f"hidden layers of widths {', '.join(map(str, sorted(widths)))}"
+
+
+def _array(name: str, tensor: Any) -> np.ndarray:
+    if isinstance(tensor, Mapping):
+        remedy = f"give what is in it: [{name!r}]"
+        raise InvalidInputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().double().numpy()
     try:
         return np.asarray(tensor, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(_WHERE, str(error), _EXPECTED) from error
+        raise InvalidInputError(f"{_WHERE}[{name!r}]", str(error), "a tensor") from error

@@ -14,12 +14,17 @@ from neuralfield.api.arguments import (
     positions_on_device,
     render_sides,
     require_bit_depth,
-    require_path,
+    require_output,
     require_png,
     require_samples,
 )
 from neuralfield.api.derivatives import derivatives
-from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.errors import (
+    InvalidInputError,
+    WrongTypeError,
+    built_in_kinds,
+    require_package,
+)
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
@@ -54,6 +59,8 @@ class ImageField:
         The training image, for `psnr` and `to_html`.
     checkpoints : Path, optional
         The folder of the training's snapshots, for `to_html`.
+    measured_db : float, optional
+        What `psnr` is without an image.
 
     Attributes
     ----------
@@ -70,9 +77,10 @@ class ImageField:
         history: History | None = None,
         image: np.ndarray | None = None,
         checkpoints: Path | None = None,
+        measured_db: float | None = None,
     ) -> None:
         self.model, self.device, self.history = model, device, history or {}
-        self.image, self.checkpoints = image, checkpoints
+        self.image, self.checkpoints, self._measured_db = image, checkpoints, measured_db
         self._networks: dict[tuple[str, str], Any] = {}
 
     @property
@@ -110,8 +118,10 @@ class ImageField:
 
     @cached_property
     def psnr(self) -> float | None:
-        """Decibels between a render and the training image; None where that is not known."""
-        return None if self.image is None else self._psnr(self.image)
+        """Decibels between a render and the training image; None where that is not known: pass the
+        image to `neuralfield.load`.
+        """
+        return self._measured_db if self.image is None else self._psnr(self.image)
 
     def psnr_to(self, image: Any) -> float:
         """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its
@@ -323,7 +333,7 @@ class ImageField:
         ``docs/format.md`` describes the format; `neuralfield.load` reads it.
         """
         with built_in_kinds():
-            self.model.write(require_path("path", path))
+            self.model.write(require_output("path", path))
 
     def to_html(self, path: str | os.PathLike) -> None:
         """Write the viewer: one page that evaluates the network on the GPU of whoever opens it.
@@ -334,7 +344,7 @@ class ImageField:
         from neuralfield.api.to_html import html_page
 
         with built_in_kinds():
-            file = require_path("path", path)
+            file = require_output("path", path)
             shown = self.model, self.render, self.image, file.stem, self.history
             write_atomically(file, html_page(*shown, self.checkpoints).encode())
 
@@ -355,10 +365,11 @@ class ImageField:
             The network is an upscaler.
         """
         network = self._exported_network("to_onnx")
+        require_package("to_onnx", "onnx", "ONNX", "'neuralfield[onnx]'")
         from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
 
         with built_in_kinds():
-            write_onnx(require_path("path", path), network, self.model)
+            write_onnx(require_output("path", path), network, self.model)
 
     def to_torch(self) -> "torch.nn.Module":
         """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.
@@ -369,11 +380,12 @@ class ImageField:
         Raises
         ------
         ImportError
-            PyTorch is not installed.
+            PyTorch is not installed (``pip install torch``).
         TypeError
             The network is an upscaler.
         """
         network = self._exported_network("to_torch")
+        require_package("to_torch", "torch", "PyTorch", "torch")
         from neuralfield.api.to_torch import TorchField  # imported here, as it needs PyTorch
 
         return TorchField(network)

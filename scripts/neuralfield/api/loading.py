@@ -13,6 +13,7 @@ from neuralfield.api.training_image import training_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.device import require_device
 from neuralfield.system.errors import CheckpointError
+from neuralfield.system.provenance import measured
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.table_model import TableModel
@@ -27,7 +28,8 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     path : path
         A ``model.safetensors``, the folder that it lies in, or a file of ``checkpoints``.
     image : array, PIL image or path, optional
-        The training image, for `ImageField.psnr`; as `neuralfield.fit` takes it.
+        The training image, for `ImageField.psnr`; as `neuralfield.fit` takes it. Without it, that
+        is what the workflow has measured.
     device : {"auto", "cpu", "gpu"}
         Where renders are made.
 
@@ -66,6 +68,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
             return ImageClassifier.of_model(ClassifierModel.load(path))
         model = Model.load(path)
         values = None if image is None else training_image(image).values
+        measured_db = measured(path, "psnr_db")
     history = path.with_name("history.csv")
     is_final = path.name == "model.safetensors" and history.exists()
     return ImageField(
@@ -73,6 +76,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
         device=device,
         history=read_history(history) if is_final else None,
         image=values,
+        measured_db=measured_db,
         checkpoints=_checkpoints(path.parent) if is_final else None,
     )
 

@@ -3,11 +3,12 @@
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_bit_depth, require_path
+from neuralfield.api.arguments import require_bit_depth, require_output
 from neuralfield.api.errors import InvalidInputError, InvalidSettingError, built_in_kinds
 from neuralfield.images import PngBandWriter
 from neuralfield.rendering.levels import to_levels
@@ -17,7 +18,8 @@ from neuralfield.system.files import write_atomically
 class RenderedImage(np.ndarray):
     """An image as an array of float32 in [0, 1], with all that arrays can do.
 
-    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour.
+    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour. Means, sums and
+    the like are plain numbers and arrays.
 
     Examples
     --------
@@ -26,6 +28,14 @@ class RenderedImage(np.ndarray):
     >>> image.levels().tolist()
     [[128, 128, 128], [128, 128, 128]]
     """
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
+        """Return what an operation has computed: another shape, as of a mean, is no image."""
+        if array.shape == self.shape:
+            return super().__array_wrap__(array, context, return_scalar)
+        return array[()] if return_scalar else np.asarray(array)
 
     def levels(self, bit_depth: int = 8) -> np.ndarray:
         """Return whole numbers from 0 to 255, or to 65535, as files have them.
@@ -55,7 +65,7 @@ class RenderedImage(np.ndarray):
             The file cannot be written.
         """
         with built_in_kinds():
-            file, levels = require_path("path", path), self.levels(bit_depth)
+            file, levels = require_output("path", path), self.levels(bit_depth)
             if not self._is_image():
                 expected = "(height, width) or (height, width, 3 or 4)"
                 raise InvalidInputError("image", f"an array of shape {self.shape}", expected)

@@ -62,7 +62,8 @@ def training_image(
                 return _of_floats(values, mode, threshold)
             array = _levels_of(values)
         source = image_of_pixels(array, mode, threshold)
-    _require_size(target_size((source.width, source.height), size)[::-1], max_megapixels)
+    sides = target_size((source.width, source.height), size)
+    _require_size(sides[::-1], max_megapixels, "size", "train at a smaller size")
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
     return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
 
@@ -90,13 +91,18 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
     return array * np.uint8(255) if array.dtype == bool else np.ascontiguousarray(array)
 
 
-def _require_size(shape: Sequence[int], max_megapixels: float) -> None:
+def _require_size(
+    shape: Sequence[int],
+    max_megapixels: float,
+    where: str = WHERE,
+    remedy: str = "reduce it first",
+) -> None:
     if shape[0] * shape[1] > max_megapixels * 1e6:
         raise InvalidInputError(
-            WHERE,
+            where,
             f"{shape[1]:,} x {shape[0]:,} pixels",
             f"at most {max_megapixels:g} megapixels",
-            "reduce it first, or raise max_megapixels",
+            f"{remedy}, or raise max_megapixels",
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from neuralfield.api.arguments import render_sides, require_png
+from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
 from neuralfield.system.errors import InputError
 
@@ -48,7 +48,7 @@ def render(chosen: Namespace) -> None:
 def view(chosen: Namespace) -> None:
     """Write the page that evaluates a network, and open it."""
     path = Path(chosen.model)
-    output = Path(chosen.output or f"{_stem(path)}.html")
+    output = require_output("--output", chosen.output or f"{_stem(path)}.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError("--output", f"{output}", "a name that ends with .html", "")
     _image_field(path, chosen.device).to_html(output)
@@ -69,8 +69,7 @@ def info(chosen: Namespace) -> None:
     if not hasattr(found, "settings"):
         return
     if found.history:
-        level_db, seconds = found.history["psnr_db"][-1], found.history["seconds"][-1]
-        print(f"fit: {level_db:.2f} dB after {seconds:.1f} s")
+        print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
     print("network:", _in_words(found.settings))
     training = found.model.metadata.get("training")
     if isinstance(training, dict):
@@ -101,10 +100,16 @@ def _fitted(chosen: Namespace) -> "ImageField":
     print(
         f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
         f" {field.parameter_count:,} parameters, fitted to {field.width} x {field.height} pixels"
-        f" in {steps:,.0f} steps and {seconds:.1f} s: {field.history['psnr_db'][-1]:.2f} dB",
+        f" in {steps:,.0f} steps and {seconds:.1f} s: {_level(field)}",
         flush=True,
     )
     return field
+
+
+def _level(field: "ImageField") -> str:
+    """Return how near a network has come to its training image, and that renders are nearer."""
+    corrected = "" if field.model.residual is None else " without the correction of renders"
+    return f"{field.history['psnr_db'][-1]:.2f} dB{corrected}"
 
 
 @contextmanager
@@ -133,7 +138,8 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     from neuralfield.api.training_image import training_image
     from neuralfield.images.kind import Kind
 
-    kind = training_image(chosen.image, size=size).kind
+    reading = {key: value for key, value in chosen.set if key in ("mode", "max_megapixels")}
+    kind = training_image(chosen.image, size=size, **reading).kind
     return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 

@@ -107,7 +107,7 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, metavar="N", help="to train for, instead of a time")
     add(
         "--train-size",
-        type=int,
+        type=_pixels,
         metavar="N",
         help="longer side in pixels that the image is reduced to before; default: 256",
     )
@@ -118,7 +118,8 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="another setting, of docs/fields.md or of the section training of config.yaml",
+        help="another setting, of docs/fields.md or of the section training of config.yaml, or how"
+        " the image is read: mode, or max_megapixels for one above 100",
     )
     add("--folder", metavar="FOLDER", help="for the network; default: IMAGE.field, here")
     _add_device(parser)

@@ -146,7 +146,8 @@ def render_bands(
     columns = axis_centres(device.xp, width, half_width, box[0], box[2])
     rows = axis_centres(device.xp, height, half_height, box[1], box[3])
     sides = [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
-    for axis in _one_pixel_sides(model):
+    constant = _one_pixel_sides(model)
+    for axis in constant:
         (columns, rows)[axis][...] = 0
         sides[axis] = (half_width, half_height)[axis] if model.footprint else 0.0
     pixel = 2 * np.array(sides)
@@ -158,9 +159,15 @@ def render_bands(
 
         def render_band(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
-            given = (renderer, columns, band, first, every)
+            # one column, or row, is as all of them where the image does not vary along them
+            across = columns[:1] if 0 in constant else columns
+            down = band[:1] if 1 in constant else band
+            given = (renderer, across, down, first, every)
             values = _average(*given) if edge is None else _average_at_edges(*given, edge)
-            values = values.reshape(len(band), width, model.channels)
+            values = values.reshape(len(down), len(across), model.channels)
+            if constant:
+                shape = (len(band), width, model.channels)
+                values = device.xp.ascontiguousarray(device.xp.broadcast_to(values, shape))
             # a GPU is not asked: it would have to be waited for
             if device.kind == "cpu":
                 _require_finite(values)

@@ -22,7 +22,10 @@ _AGAIN = "run the same command again: it goes on from what is there"
 _REMEDIES = {
     errno.ENOSPC: ("free space on the disk", f"free some, then {_AGAIN}"),
     errno.EDQUOT: ("room within your quota", f"free some, then {_AGAIN}"),
-    errno.EFBIG: ("a file system that takes files of this size", "write to another one"),
+    errno.EFBIG: (
+        "a file system, and a limit, that take files of this size",
+        f"raise the limit (ulimit -f) or write to another disk, then {_AGAIN}",
+    ),
     errno.EROFS: ("a folder that can be written to", f"mount it for writing, then {_AGAIN}"),
     errno.EACCES: ("the right to do so", f"change the permissions, then {_AGAIN}"),
     errno.EPERM: ("the right to do so", f"change the permissions, then {_AGAIN}"),

@@ -100,6 +100,13 @@ def require_recorded(
     raise InputError(str(blamed), found, "files of one training", remedy_for(blamed))
 
 
+def measured(path: Path, key: str) -> Any:
+    """Return what ``metrics.json`` beside a network has measured of this very file; else None."""
+    record = _content(path.with_name("metrics.json"))
+    noted = _noted(record, path)
+    return record.get(key) if noted is not None and noted == sha256_of(path) else None
+
+
 def _noted(record: Any, path: Path) -> str | None:
     """Return the checksum of a file in a record, if it has one."""
     checksums = record.get("sha256") if isinstance(record, Mapping) else None

@@ -1,5 +1,7 @@
 """Fields elsewhere: ONNX, PyTorch, and networks that come from there."""
 
+import sys
+
 import numpy as np
 import pytest
 from test_image_field import VARIANTS, make_field, positions
@@ -67,6 +69,22 @@ def test_torch_has_the_values_of_the_field(field):
         np.testing.assert_array_equal(state[name], array)
     trained = {name for name, _ in module.named_parameters()}
     assert trained == {*field.model.network(HOST, "float32").parameters}
+
+
+@pytest.mark.parametrize(
+    ("export", "module", "to_install"),
+    [
+        (lambda field: field.to_torch(), "torch", "pip install torch"),
+        (lambda field: field.to_onnx("a.onnx"), "onnx", "pip install 'neuralfield[onnx]'"),
+    ],
+)
+def test_without_a_package_the_error_says_what_to_install(monkeypatch, export, module, to_install):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, f"neuralfield.api.to_{module}", raising=False)
+    with pytest.raises(ImportError, match="is not installed") as caught:
+        export(field_of(VARIANTS[0]))
+    assert isinstance(caught.value, nf.NeuralfieldError)
+    assert str(caught.value).endswith(f"; {to_install}")
 
 
 def test_torch_differentiates_to_the_same_gradient(field):
@@ -142,20 +160,25 @@ def test_tensors_of_pytorch_are_taken():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        {"net.2.linear.weight": np.zeros((2, 8))},
-        {"net.0.linear.weight": np.zeros((8, 3))},
-        {"net.1.linear.weight": np.zeros((8, 9))},
-        {"net.1.linear.bias": np.full(8, np.nan)},
-        {"net.1.norm": np.zeros(8)},
-        {"net.0.linear.weight": "text"},
+        ({"net.2.linear.weight": np.zeros((2, 8))}, "2, 8) with a bias of shape (3,)"),
+        (
+            {"net.0.linear.weight": np.zeros((8, 3))},
+            "layer of 3 inputs, in net.0.linear.weight (8, 3)",
+        ),
+        ({"net.1.linear.weight": np.zeros((8, 9))}, "of 8 outputs before one of 9 inputs"),
+        ({"net.1.linear.bias": np.full(8, np.nan)}, "not finite"),
+        ({"net.1.norm": np.zeros(8)}, "net.1.norm, which is neither a weight nor a bias"),
+        ({"net.0.linear.weight": "text"}, "['net.0.linear.weight']: could not convert"),
+        ({"net": {"0.weight": np.zeros((8, 2))}}, "give what is in it: ['net']"),
     ],
-    ids=lambda change: next(iter(change)),
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_other_networks_of_pytorch_are_refused(change):
-    with pytest.raises(ValueError, match=r"^state_dict: "):
+def test_other_networks_of_pytorch_are_refused(change, message):
+    with pytest.raises(ValueError, match=r"^state_dict") as caught:
         nf.from_torch_siren(siren_state() | change, (12, 9))
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Fields as functions: values, derivatives, renders and files."""
 
+import hashlib
 import io
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -148,6 +150,14 @@ def test_the_network_can_be_rendered_without_its_residual(tmp_path):
     assert (tmp_path / "field.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
 
 
+def test_what_is_computed_of_a_render_is_plain_unless_it_is_an_image():
+    image = make_field(VARIANTS[0]).render(8)
+    for number in (image.mean(), np.median(image), image.max(), (image - image / 2).std()):
+        assert type(number) is np.float32 and f"{number:.2f}"
+    assert type(image.mean(axis=(0, 1))) is type(image.sum(axis=2)) is np.ndarray
+    assert type(image / 2) is type(image[2:4]) is type(image.clip(0, 0.5)) is type(image)
+
+
 def test_sizes_and_boxes():
     field = make_field(VARIANTS[0], channels=1)
     assert field.render().shape == (16, 20)
@@ -192,6 +202,7 @@ def test_renders_that_cannot_be(tmp_path, given, kind, message):
         with pytest.raises(kind, match=message) as caught:
             use(**given)
         assert isinstance(caught.value, nf.NeuralfieldError) and "\n" not in str(caught.value)
+    assert not Path("typo").exists()
     assert not any(tmp_path.iterdir())
 
 
@@ -202,6 +213,15 @@ BAD_FILES: dict[str, Any] = {
     "a number for a file": (lambda f: f.save(3), TypeError),
     "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
     "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
+    "a folder that is not there": (lambda f: f.save("typo/a.safetensors"), FileNotFoundError),
+    "a folder that is not there, for a render": (
+        lambda f: f.render(8).save("typo/a.png"),
+        FileNotFoundError,
+    ),
+    "a folder that is not there, for a page": (
+        lambda f: f.to_html("typo/a.html"),
+        FileNotFoundError,
+    ),
     "no path": (lambda f: load(None), TypeError),
     "an empty path": (lambda f: load(""), ValueError),
     "a path with a zero byte": (lambda f: f.save("a\0b"), ValueError),
@@ -270,3 +290,15 @@ def test_upscalers_are_rendered_alone():
 
 def test_every_field_is_among_the_variants():
     assert {variant["type"] for variant in VARIANTS} == {*FIELDS}
+
+
+def test_what_the_workflow_has_measured_of_a_network_is_its_psnr(tmp_path):
+    make_field(VARIANTS[0]).save(tmp_path / "model.safetensors")
+    digest = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
+    for of, psnr in ((digest, 31.5), ("0" * 64, None)):
+        record = {"psnr_db": 31.5, "sha256": {"model.safetensors": of}}
+        (tmp_path / "metrics.json").write_text(json.dumps(record))
+        assert nf.load(tmp_path).psnr == psnr, "another network's number is not taken"
+    (tmp_path / "metrics.json").write_text("{")
+    assert nf.load(tmp_path).psnr is None
+    assert nf.load(tmp_path, make_field(VARIANTS[0]).render()).psnr == np.inf

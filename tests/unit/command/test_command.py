@@ -43,7 +43,8 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     main(arguments)
     fitted, rendered = capsys.readouterr().out.splitlines()
     assert fitted.startswith("photo.field/model.safetensors: quality, ")
-    assert "256 x 171 pixels in 3 steps" in fitted and fitted.endswith(" dB")
+    assert "256 x 171 pixels in 3 steps" in fitted
+    assert fitted.endswith(" dB without the correction of renders")
     assert rendered == "photo_90.png: 90 x 60 pixels"
     assert Image.open("photo_90.png").size == (90, 60)
     main(
@@ -59,7 +60,12 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     assert '"label": "step 0 ' in page and '"label": "step 3 ' in page
     main(["info", "photo.field"])
     shown = capsys.readouterr().out
-    assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown and " dB" in shown
+    assert "siren of " in shown and "256 x 171" in shown and "width 8" in shown
+    assert re.search(
+        r"^fit: [\d.]+ dB without the correction of renders, after ", shown, re.MULTILINE
+    )
+    main(["fit", "photo.jpg", "--field", "siren", "--steps", "3", "--folder", "plain", *TINY[:-2]])
+    assert capsys.readouterr().out.endswith(" dB\n"), "there is no correction"
 
 
 def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
@@ -79,6 +85,17 @@ def test_options_are_arguments_of_fit(photo):
     expected = nf.fit("photo.jpg", "mlp", steps=2, size=12, seed=7, device="cpu", **settings)
     expected.save("expected.safetensors")
     assert sha256(photo / "own/model.safetensors") == sha256(photo / "expected.safetensors")
+
+
+@pytest.mark.slow
+def test_a_larger_image_is_taken_if_its_limit_is_raised(photo, capsys):
+    Image.new("1", (10_100, 10_000)).save("large.png")
+    with pytest.raises(SystemExit):
+        main(["fit", "large.png"])
+    assert "raise max_megapixels" in capsys.readouterr().err
+    raised = ["--set", "max_megapixels=102", "--train-size", "8", "--steps", "1"]
+    main(["fit", "large.png", *raised, *TINY])
+    assert "fitted to 8 x 8 pixels" in capsys.readouterr().out
 
 
 def test_a_time_may_have_a_unit(photo, monkeypatch):
@@ -101,7 +118,7 @@ MISTAKES = {
     "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean width?"),
     "a field": (["photo.jpg", "--field", "sirne"], "did you mean siren?"),
     "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "left < right"),
-    "a size to train at": (["photo.jpg", "--train-size", "0"], "size: 0; expected"),
+    "a size to train at": (["photo.jpg", "--train-size", "99999"], "train at a smaller size"),
     "a size to render": (["photo.jpg", "--seconds", "99", "--size", "99999"], "max_megapixels"),
     "an option as a setting": (
         ["photo.jpg", "--set", "steps=3"],
@@ -109,6 +126,10 @@ MISTAKES = {
     ),
     "a time": (["photo.jpg", "--seconds", "-3"], "seconds: -3"),
     "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
+    "a folder for a render": (
+        ["photo.jpg", "--seconds", "99", "-o", "typo/large.png"],
+        "--output: typo/large.png; no folder typo; expected a file in a folder that is there",
+    ),
     "a name": (["photo.jpg", "-o", "large.jpg"], "a name that ends in .png"),
 }
 
@@ -137,6 +158,7 @@ def test_the_image_itself_is_not_written_over(photo, capsys):
         ["photo.jpg", "--set", "8"],
         ["fit"],
         ["a.jpg", "--size", "0"],
+        ["a.jpg", "--train-size", "0"],
         ["rendr", "a.field"],
     ],
 )
