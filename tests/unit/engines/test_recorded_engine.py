@@ -84,7 +84,7 @@ def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu
 @pytest.fixture
 def engines(gpu, monkeypatch):
     """Two engines, whose kernels in one launch have the same names."""
-    kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
+    kernels = {"SamplingBatch": "sample", "NarrowBatch": "pass", "UpdateBatch": "update"}
     for name, kernel in kernels.items():
         monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: Stage(gpu, k))
     monkeypatch.setattr(Device, "synchronize", lambda device: None)

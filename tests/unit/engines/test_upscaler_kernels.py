@@ -1,7 +1,7 @@
 """Upscalers are cut into kernels for GPUs, as far as that can be tested without one."""
 
 import pytest
-from kernel_texts import Addressed, complaints_of_compiler, noted_kernels, nvrtc
+from kernel_texts import Addressed, complaints_of_compiler, nvrtc, recorded_kernels
 from test_engines import GpuWithNumpy
 from test_upscaler import make_task, rings
 
@@ -98,7 +98,7 @@ def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
 @pytest.mark.parametrize("capability", [75, 120])
 def test_its_kernels_compile(monkeypatch, capability):
     objective = objective_of(rings(30, 22, 3), loss="huber")
-    with noted_kernels(monkeypatch, capability) as (device, texts):
+    with recorded_kernels(monkeypatch, capability) as (device, texts):
         for name, array in objective.optimizer.state.items():
             objective.optimizer.state[name] = array.view(Addressed)
         upscaler_engine.make_stages(objective, device)

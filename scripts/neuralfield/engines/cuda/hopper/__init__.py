@@ -1,1 +1,1 @@
-"""The two passes for GPUs of compute capability 9.0: each a few fused kernels."""
+"""What has the instructions of compute capability 9.0 alone: the counterpart of `warps/`."""

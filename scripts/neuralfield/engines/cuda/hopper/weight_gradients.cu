@@ -6,20 +6,20 @@
 // All jobs go from tiles that were written last, which the cache still has, towards older ones.
 //
 // It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
-// rounds first, which it adds up while other blocks are still at the last round.
+// waves first, which it adds up while other blocks are still at the last wave.
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
 // Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
 // FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
-#include "warpgroup.cuh"
-#include "weight_job.cuh"
+#include "../fused/warpgroup.cuh"
+#include "../fused/weight_job.cuh"
 
 constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
 constexpr int CONSUMERS = 256;
 
-// The same struct as in tile.cuh.
+// The same struct as in wide_pass.cuh.
 struct Counters {
     unsigned full, last, read;
 };
@@ -176,7 +176,7 @@ __device__ __forceinline__ void bring_all(const Job& job, Counters* counters, ch
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_weights(const Job* jobs, Counters* counters) {
+    weight_gradients(const Job* jobs, Counters* counters) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];

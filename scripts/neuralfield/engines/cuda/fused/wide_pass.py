@@ -12,20 +12,20 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import PassArguments
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.hopper.fused_pass import FusedPass, vector_count
-from neuralfield.engines.cuda.hopper.padded_network import (
+from neuralfield.engines.cuda.fused.fused_pass import FusedPass, vector_count
+from neuralfield.engines.cuda.fused.padded_network import (
     STAGE_BYTES,
     TILE_THREADS,
-    HopperNetwork,
+    PaddedNetwork,
     addresses,
     listed,
     padded,
     shared_limit_bytes,
 )
-from neuralfield.engines.cuda.hopper.rounds import (
-    SUMMED_IN_A_ROUND,
+from neuralfield.engines.cuda.fused.waves import (
+    SUMMED_IN_A_WAVE,
     TileRange,
-    plan_rounds,
+    plan_waves,
     share_out,
     share_processors,
 )
@@ -68,7 +68,7 @@ class _WeightJob:
         return self.rows + self.columns + 128
 
 
-class HopperPass(FusedPass):
+class WidePass(FusedPass):
     """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
 
     name = "hopper"
@@ -81,10 +81,10 @@ class HopperPass(FusedPass):
         assert shape is not None
         # sums of products of warps do not begin before the pass has ended
         tiles, leaves_room = given.batch.tiles, not self.by_warps
-        self._rounds = plan_rounds(
+        self._waves = plan_waves(
             tiles, self._processors, shape.block_tiles, leaves_room=leaves_room
         )
-        super().__init__(given, shape, self._rounds.blocks, backward=True)
+        super().__init__(given, shape, self._waves.blocks, backward=True)
         self._counters = self._zeros(3, "uint32")
         self._set_up_pass()
         self._set_up_weight_gradients()
@@ -115,11 +115,11 @@ class HopperPass(FusedPass):
         )
         constants = shape.constants(stages) | batch.constants()
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
-        constants |= {"FULL_ROUNDS": self._rounds.full, "LAST_BLOCKS": self._rounds.last_blocks}
+        constants |= {"FULL_WAVES": self._waves.full, "LAST_BLOCKS": self._waves.last_blocks}
         constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
-        kernel = compile_kernel(path, "hopper_pass", constants, prelude, shared_bytes)
+        kernel = compile_kernel(path, "wide_pass", constants, prelude, shared_bytes)
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._gradients = list(self._values)
@@ -139,11 +139,11 @@ class HopperPass(FusedPass):
         """Share out the matrices over the processors, in proportion to their work."""
         if not self._shape.matrices:
             return
-        rounds, jobs = self._rounds, {index: self._jobs_of(index) for index in self._shape.matrices}
+        waves, jobs = self._waves, {index: self._jobs_of(index) for index in self._shape.matrices}
         shapes = sorted({job.shape for layer in jobs.values() for job in layer})
         shares = share_processors(
             [(len(layer), max(job.work for job in layer)) for layer in jobs.values()],
-            rounds,
+            waves,
             self._processors,
             overlaps=not self.by_warps,
         )
@@ -155,8 +155,8 @@ class HopperPass(FusedPass):
             weight = self._zeros((parts, rows, columns))
             bias = self._zeros((parts, columns))
             self._parts_of[index] = weight, bias
-            head_start = SUMMED_IN_A_ROUND * rounds.block_tiles * self._processors / count
-            ranges = share_out(rounds, count, early, head_start)
+            head_start = SUMMED_IN_A_WAVE * waves.block_tiles * self._processors / count
+            ranges = share_out(waves, count, early, head_start)
             for job in layer:
                 structs = self._structs(job, shapes.index(job.shape), ranges)
                 early_table += structs[:early]
@@ -171,15 +171,16 @@ class HopperPass(FusedPass):
             "SHAPE_COLUMNS": listed(shape[1] for shape in shapes),
             "SHAPE_ALTERNATES": listed(int(shape[2]) for shape in shapes),
             "WEIGHT_STAGES": stages,
-            "FULL_COUNT": rounds.blocks * rounds.block_tiles,
-            "LAST_COUNT": rounds.last_blocks * rounds.block_tiles,
+            "FULL_COUNT": waves.blocks * waves.block_tiles,
+            "LAST_COUNT": waves.last_blocks * waves.block_tiles,
             "WARP_PRODUCTS": self.by_warps,
         }
-        name = "warp_weight_gradients" if self.by_warps else "weight_gradients"
-        path = Path(__file__).with_name(f"{name}.cu")
-        prelude = self._products({shape[1] for shape in shapes})
-        name = "warp_weights" if self.by_warps else "hopper_weights"
-        kernel = compile_kernel(path, name, constants, prelude, shared_bytes)
+        folder = Path(__file__).parents[1] / ("warps" if self.by_warps else "hopper")
+        path, prelude = (
+            folder / "weight_gradients.cu",
+            self._products({shape[1] for shape in shapes}),
+        )
+        kernel = compile_kernel(path, "weight_gradients", constants, prelude, shared_bytes)
         arguments = [self._upload(np.concatenate(table))]
         if not self.by_warps:
             arguments.append(self._counters)
@@ -233,18 +234,18 @@ class HopperPass(FusedPass):
         return list(np.concatenate(structs).reshape(len(shares), -1))
 
 
-class FusedWidePass(HopperPass):
+class WarpWidePass(WidePass):
     """The same by products of warps, for GPUs of compute capability 8.0 and more."""
 
     name = "fused"
     by_warps = True
 
 
-def _shape(network: NetworkPlan, limit_bytes: int) -> HopperNetwork | None:
+def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork | None:
     """Describe a network for blocks with as many tiles as have room; None: not one has."""
     for fewer in range(max(_BLOCK_TILES.values())):
         tiles = {widest: max(1, count - fewer) for widest, count in _BLOCK_TILES.items()}
-        shape = HopperNetwork(network, tiles)
+        shape = PaddedNetwork(network, tiles)
         stages, shared_bytes = shape.ring(_pass_fixed_bytes(shape), limit_bytes, backward=True)
         chunks, _ = shape.ring(0, _ALL_CHUNKS_BYTES, backward=True)
         if stages >= min(chunks, _LEAST_STAGES) and shared_bytes <= limit_bytes:
@@ -252,7 +253,7 @@ def _shape(network: NetworkPlan, limit_bytes: int) -> HopperNetwork | None:
     return None
 
 
-def _pass_fixed_bytes(shape: HopperNetwork) -> int:
+def _pass_fixed_bytes(shape: PaddedNetwork) -> int:
     """Count bytes of shared memory of wide_pass.cu, but for its ring of weights."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
-from neuralfield.engines.cuda.hopper.fused_pass import FusedPass
-from neuralfield.engines.cuda.hopper.padded_network import (
+from neuralfield.engines.cuda.fused.fused_pass import FusedPass
+from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
-    HopperNetwork,
+    PaddedNetwork,
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
@@ -31,7 +31,7 @@ _MOST_SUMS = 180
 _WARPS = 8
 
 
-class FusedProductPass(FusedPass):
+class ProductPass(FusedPass):
     """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
 
     name = "fused-product"
@@ -101,12 +101,12 @@ class FusedProductPass(FusedPass):
         return [weight, bias]
 
 
-def _shape(network: NetworkPlan) -> HopperNetwork:
+def _shape(network: NetworkPlan) -> PaddedNetwork:
     """Describe a network, of any width: two groups of 128 threads work on a tile together."""
-    return HopperNetwork(network, {1 << 10: 2})
+    return PaddedNetwork(network, {1 << 10: 2})
 
 
-def _sums(shape: HopperNetwork) -> int:
+def _sums(shape: PaddedNetwork) -> int:
     """Count the sums of a thread: as `WeightSums` of weight_sums.cuh shares them out."""
     total = 0
     for index in shape.matrices:
@@ -115,14 +115,14 @@ def _sums(shape: HopperNetwork) -> int:
     return total
 
 
-def _block_bytes(shape: HopperNetwork) -> int:
+def _block_bytes(shape: PaddedNetwork) -> int:
     """Count the shared memory of a block."""
     relus = len(shape.matrices) - 1
     columns = shape.input_width + shape.columns(0) + max(1, 2 * relus) * shape.widths[0]
     return 2 * TILE_ROWS * columns + _fixed_bytes(shape)
 
 
-def _fixed_bytes(shape: HopperNetwork) -> int:
+def _fixed_bytes(shape: PaddedNetwork) -> int:
     """Count bytes of, at least, the struct Shared of product_tile.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (8 + 4 * hidden) + 8 * (hidden + 1)

@@ -1,6 +1,6 @@
-// The same as weight_gradients.cu, by products of warps: gradients of weights and biases, as sums
-// over all points of (values of the layer before) x (gradients), which wide_pass.cu left in global
-// memory.
+// The same as hopper/weight_gradients.cu, by products of warps: gradients of weights and biases, as
+// sums over all points of (values of the layer before) x (gradients), which wide_pass.cu left in
+// global memory.
 //
 // A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles, from those
 // that were written last, which the cache still has, towards older ones. Its 8 warps share out rows
@@ -8,8 +8,8 @@
 //
 // Constants: WEIGHT_STAGES, and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
-#include "warpgroup.cuh"
-#include "weight_job.cuh"
+#include "../fused/warpgroup.cuh"
+#include "../fused/weight_job.cuh"
 #include "weight_sums.cuh"
 
 constexpr int THREADS = 256;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void add_up_any(const Job& job, char* buffer) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) warp_weights(const Job* jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) weight_gradients(const Job* jobs) {
     extern __shared__ __align__(128) char memory[];
     const Job job = jobs[blockIdx.x];
     wait_for_earlier_kernels();

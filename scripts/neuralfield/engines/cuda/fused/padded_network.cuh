@@ -113,10 +113,10 @@ __device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
     return ACTIVATION == VARIABLE_SINE ? pack_saturated(low, high) : pack(low, high);
 }
 
-// ---- a tile's table ------------------------------------------------------------------------
+// ---- a tile's buffer ------------------------------------------------------------------------
 
-// The table on which the threads of a tile lay out values for each other.
-struct Table {
+// The buffer on which the threads of a tile lay out values for each other.
+struct TileBuffer {
     char* tile;      // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
     int number;      // of the tile in its block
     int warp, lane;  // of this thread; a warp is 0 to 3
@@ -255,7 +255,7 @@ __device__ __forceinline__ ConstantPairs constants_at(const float* constants, in
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }
 
-// The features of the two points of this thread, 16 of them: pairs as Table::put has them. Behind
+// The features of the two points of this thread, 16 of them: pairs as TileBuffer::put has them. Behind
 // sines and cosines are polynomials: cosines of multiples of `angles`, whose cosines are the points.
 __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
                                                  const float2 (&points)[2],
@@ -279,20 +279,20 @@ __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int colum
 }
 
 // All of them, as values of a tile.
-__device__ __forceinline__ void encode(const Table& table, const float2 (&points)[2],
+__device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&points)[2],
                                        const Constants& constants) {
-    table.clear_rows();
+    buffer.clear_rows();
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
         fourier_features(pairs, column, points, points, constants);
-        table.put<INPUT_WIDTH>(column, pairs);
+        buffer.put<INPUT_WIDTH>(column, pairs);
     }
-    table.show_rows();
+    buffer.show_rows();
 }
 
 // Sums of a first layer that has no matrix; its bias comes with the activation.
-__device__ __forceinline__ void place_coordinates(const Table& table, float* sums,
+__device__ __forceinline__ void place_coordinates(const TileBuffer& buffer, float* sums,
                                                   const float2 (&points)[2],
                                                   const Constants& constants) {
     constexpr int columns = width_after[0];
@@ -314,12 +314,12 @@ __device__ __forceinline__ void place_coordinates(const Table& table, float* sum
 // Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
 // its values are laid out.
 template <bool keep>
-__device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Table& table,
+__device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const TileBuffer& buffer,
                                              float* sums, const Constants& constants) {
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
-    if (keep) table.clear_rows();
+    if (keep) buffer.clear_rows();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -352,7 +352,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tabl
                         fmaf(value[i].x, weight.x, fmaf(value[i].y, weight.y, z[i][channel]));
             }
         }
-        if (keep) table.put<columns>(column, pairs);
+        if (keep) buffer.put<columns>(column, pairs);
     }
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel)

@@ -9,7 +9,7 @@ constexpr bool RESIDENT = is_resident<true>();
 
 // The pass counts here for weight_gradients.cu, which leaves zeros for the next step.
 struct Counters {
-    unsigned full, last;  // warpgroups whose tiles of the full rounds, or of the last, are stored
+    unsigned full, last;  // warpgroups whose tiles of the full waves, or of the last, are stored
     unsigned read;        // blocks that have seen it
 };
 
@@ -39,7 +39,7 @@ struct Shared {
 };
 
 struct Tile : Points {
-    const Table& table;
+    const TileBuffer& buffer;
     Shared& shared;
     const Stream& stream;
     StreamPlace& place;
@@ -49,9 +49,9 @@ struct Tile : Points {
         return derivatives + size_t(layer) * (WIDEST / 16) * CONSUMERS;
     }
 
-    // Take what is on the table to global memory.
+    // Take what is on the buffer to global memory.
     template <int columns>
     __device__ __forceinline__ void send(__half* tiles) const {
-        store_tile(tiles + size_t(index) * 64 * columns, table.tile, 64 * columns * 2);
+        store_tile(tiles + size_t(index) * 64 * columns, buffer.tile, 64 * columns * 2);
     }
 };

@@ -1,15 +1,16 @@
-// The tiles of strands that a block of narrow_batch.cu goes through, the layers of each of its two
-// summers, and the memory in which workers leave gradients for them. Included after narrow_pass.cu.
+// The tiles of the partial sums that a block of narrow_batch.cu computes, the layers of each of its
+// two reducers, and the memory in which workers leave gradients for them. Included after
+// narrow_pass.cu.
 #pragma once
 
 constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
 constexpr int CHAINS = TILES < CHAIN_TILES ? (TILES + UNITS - 1) / UNITS : UNIT_CHAINS;
 constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // of several tiles
-constexpr int STRAND_UNITS = (UNITS + STRANDS - 1) / STRANDS;
-constexpr int PARTS = UNITS < STRANDS ? UNITS : STRANDS;
+constexpr int UNITS_OF_SUM = (UNITS + PARTIAL_SUMS - 1) / PARTIAL_SUMS;
+constexpr int PARTS = UNITS < PARTIAL_SUMS ? UNITS : PARTIAL_SUMS;
 constexpr int THREADS = 128 * (BLOCK_TILES + 2);
 
-// The first summer has this layer and those behind, the second those before: so that the one with
+// The first reducer has this layer and those behind, the second those before: so that the one with
 // more sums has as few as possible.
 __host__ __device__ constexpr int sums_of_larger(int split) {
     const int before = weight_sums_before(split), behind = weight_sums_before(HIDDEN) - before;
@@ -28,7 +29,7 @@ constexpr int SUMS_BEFORE = weight_sums_before(SPLIT);
 constexpr int SUMS_BEHIND = weight_sums_before(HIDDEN) - SUMS_BEFORE;
 constexpr int MOST_SUMS = SUMS_BEFORE > SUMS_BEHIND ? SUMS_BEFORE : SUMS_BEHIND;
 
-// A tile of a strand.
+// A tile of a partial sum.
 struct Place {
     int tile, part;  // TILES: beyond the last
 
@@ -40,18 +41,18 @@ struct Place {
             tile += CHAIN_TILES;
         } else if (next_chain < CHAINS && next_chain * UNITS + unit < TILES) {
             tile = next_chain * UNITS + unit;
-        } else if (unit + STRANDS < UNITS) {
-            tile = unit + STRANDS;
+        } else if (unit + PARTIAL_SUMS < UNITS) {
+            tile = unit + PARTIAL_SUMS;
         } else {
             part += gridDim.x;
             tile = part < PARTS ? part : TILES;
         }
     }
 
-    // Advances by several tiles, which are mostly of one strand.
+    // Advances by several tiles, which are mostly of one partial sum.
     __device__ __forceinline__ void advance(int tiles) {
-        if (CHAINS == 1 && tile + tiles * STRANDS < UNITS) {
-            tile += tiles * STRANDS;
+        if (CHAINS == 1 && tile + tiles * PARTIAL_SUMS < UNITS) {
+            tile += tiles * PARTIAL_SUMS;
         } else {
 #pragma unroll
             for (int i = 0; i < tiles; ++i) advance();
@@ -65,7 +66,7 @@ struct ChainTotals {
     float output_bias[4][CHANNELS];
 };
 
-// A summer's sums of weights' gradients over units with several chains: no thread looks at
+// A reducer's sums of weights' gradients over units with several chains: no thread looks at
 // another's.
 template <bool has_chains>
 struct WeightSums {
@@ -75,17 +76,17 @@ struct WeightSums {
 template <>
 struct WeightSums<false> {};
 
-// The shared memory of workers and summers beside `Shared`.
+// The shared memory of workers and reducers beside `Shared`.
 struct Exchange : WeightSums<(CHAINS > 1)> {
-    ChainTotals totals[STRAND_UNITS][CHAINS];
+    ChainTotals totals[UNITS_OF_SUM][CHAINS];
     ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
     // of a tile's points, two a thread: loss, squared error, gradients of the outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
     uint64_t gradients_here[BLOCK_TILES][HIDDEN];
-    uint64_t tables_free[BLOCK_TILES][2];
+    uint64_t buffers_free[BLOCK_TILES][2];
 
     // All threads set the sums to zero. The warps of a worker report gradients, the threads of a
-    // summer report free tables: each what it has read itself.
+    // reducer report free buffers: each what it has read itself.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;
@@ -94,8 +95,8 @@ struct Exchange : WeightSums<(CHAINS > 1)> {
         for (int worker = 0; worker < BLOCK_TILES; ++worker) {
             for (int layer = 0; layer < HIDDEN; ++layer)
                 barrier_init(&gradients_here[worker][layer], 4);
-            for (int summer = 0; summer < 2; ++summer)
-                barrier_init(&tables_free[worker][summer], 128);
+            for (int reducer = 0; reducer < 2; ++reducer)
+                barrier_init(&buffers_free[worker][reducer], 128);
         }
     }
 };

@@ -10,13 +10,13 @@ constexpr int RELUS = HIDDEN - 1;
 constexpr int FIRST_PAIR = 8;  // name of the first pair's barrier
 static_assert(FACTORS * COLUMNS % 16 == 0 && BLOCK_TILES == 2, "warps in pairs");
 
-// A tile's tables: features; factors, in whose place their gradients come; inputs of the layers from
+// A tile's buffers: features; factors, in whose place their gradients come; inputs of the layers from
 // the first relu layer to the output; gradients of relu layers, those of the last one in the place
 // of the output's inputs.
 constexpr int FACTORS_PLACE = 64 * INPUT_WIDTH * 2;
 constexpr int VALUES_PLACE = FACTORS_PLACE + 64 * FACTORS * COLUMNS * 2;
-constexpr int TABLE_BYTES = 64 * COLUMNS * 2;
-constexpr int TABLES_BYTES = VALUES_PLACE + TABLE_BYTES * (RELUS > 0 ? 2 * RELUS : 1);
+constexpr int BUFFER_BYTES = 64 * COLUMNS * 2;
+constexpr int BUFFERS_BYTES = VALUES_PLACE + BUFFER_BYTES * (RELUS > 0 ? 2 * RELUS : 1);
 
 struct Arguments : BatchArguments {
     const uint4* forward[HIDDEN];    // weights as right operands: see place_in_operands
@@ -46,31 +46,31 @@ static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 __host__ __device__ constexpr int place_of_bias(int layer) { return CHANNELS + RELUS - layer; }
 
 struct Tile : PointsOf<true> {
-    char* tables;
+    char* buffers;
     Shared& shared;
-    Table table;  // of the features; its number is that of a warp in its pair
+    TileBuffer buffer;  // of the features; its number is that of a warp in its pair
 
-    __device__ __forceinline__ Table table_at(int bytes) const {
-        return {tables + bytes, table.number, table.warp, table.lane};
+    __device__ __forceinline__ TileBuffer buffer_at(int bytes) const {
+        return {buffers + bytes, buffer.number, buffer.warp, buffer.lane};
     }
-    __device__ __forceinline__ Table factors() const { return table_at(FACTORS_PLACE); }
+    __device__ __forceinline__ TileBuffer factors() const { return buffer_at(FACTORS_PLACE); }
     // What goes into layer 1 and those behind it, the output among them.
-    __device__ __forceinline__ Table values(int layer) const {
-        return table_at(VALUES_PLACE + (layer - 1) * TABLE_BYTES);
+    __device__ __forceinline__ TileBuffer values(int layer) const {
+        return buffer_at(VALUES_PLACE + (layer - 1) * BUFFER_BYTES);
     }
-    __device__ __forceinline__ Table gradients(int layer) const {
+    __device__ __forceinline__ TileBuffer gradients(int layer) const {
         return values(layer == RELUS ? HIDDEN : HIDDEN + layer);
     }
 
     // Waits for the other warp of the pair.
-    __device__ __forceinline__ void pair_sync() const { named_sync<64>(FIRST_PAIR + table.warp); }
+    __device__ __forceinline__ void pair_sync() const { named_sync<64>(FIRST_PAIR + buffer.warp); }
 
     // Calls `work` for each of this warp's groups of 16 columns, with their first.
     template <typename Work>
     __device__ __forceinline__ void for_own_groups(const Work& work) const {
 #pragma unroll
         for (int group = 0; group < OWN_GROUPS; ++group) {
-            const int column = 16 * table.number + 32 * group;
+            const int column = 16 * buffer.number + 32 * group;
             if (GROUPS % 2 == 0 || column < COLUMNS) work(group, column);
         }
     }

@@ -6,23 +6,24 @@ constexpr int ROWS_PITCH = 72;  // 64 rows, and what keeps a warp's reads in dif
 
 // For each vector, note its number for the two points of this thread.
 template <int count>
-__device__ __forceinline__ void note_rows(__half (*left)[ROWS_PITCH], const Table& table,
-                                          const float (&numbers)[2][count]) {
-    if (table.lane % 4 == 0)
+__device__ __forceinline__ void store_rows(__half (*left)[ROWS_PITCH], const TileBuffer& buffer,
+                                           const float (&numbers)[2][count]) {
+    if (buffer.lane % 4 == 0)
 #pragma unroll
         for (int v = 0; v < count; ++v)
 #pragma unroll
             for (int i = 0; i < 2; ++i)
-                left[v][16 * table.warp + 8 * i + table.lane / 4] = __ushort_as_half(
+                left[v][16 * buffer.warp + 8 * i + buffer.lane / 4] = __ushort_as_half(
                     static_cast<unsigned short>(pack_saturated(numbers[i][v], 0.0f)));
 }
 
-// vectors += (noted numbers) x (the tile on the table); warps take blocks of columns in turn.
+// vectors += (stored numbers) x (the tile on the buffer); warps take blocks of columns in turn.
 template <int columns, int products>
-__device__ __forceinline__ void add_vectors(const Table& table, const __half (*left)[8][ROWS_PITCH],
+__device__ __forceinline__ void add_vectors(const TileBuffer& buffer,
+                                            const __half (*left)[8][ROWS_PITCH],
                                             float (*vectors)[WIDEST], int count) {
     constexpr int block_row = columns / 8 * 128;
-    const int row = table.lane / 4, own_rows = table.lane % 4 * 2;
+    const int row = buffer.lane / 4, own_rows = buffer.lane % 4 * 2;
     uint32_t operand[products][8];
 #pragma unroll
     for (int product = 0; product < products; ++product)
@@ -31,9 +32,9 @@ __device__ __forceinline__ void add_vectors(const Table& table, const __half (*l
             operand[product][k] =
                 *reinterpret_cast<const uint32_t*>(&left[product][row][8 * k + own_rows]);
     const uint32_t address =
-        shared_address(table.tile) + table.lane % 8 * 16 + table.lane / 8 * block_row;
+        shared_address(buffer.tile) + buffer.lane % 8 * 16 + buffer.lane / 8 * block_row;
 #pragma unroll 2
-    for (int j = table.warp; j < columns / 8; j += 4) {
+    for (int j = buffer.warp; j < columns / 8; j += 4) {
         float sums[4][4] = {};
 #pragma unroll
         for (int half = 0; half < 2; ++half) {

@@ -10,8 +10,8 @@ struct Derivatives {
     static constexpr int vectors = (words + 3) / 4;
     uint32_t word[4 * vectors];
 
-    // Keeps those of 16 columns: z and values are pairs, as Table::put has them.
-    __device__ __forceinline__ void note(int column, const float2 (&z)[4], const float2 (&value)[4],
+    // Keeps those of 16 columns: z and values are pairs, as TileBuffer::put has them.
+    __device__ __forceinline__ void keep(int column, const float2 (&z)[4], const float2 (&value)[4],
                                          float inverse_frequency) {
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {

@@ -1,4 +1,4 @@
-// Jobs of weight_gradients.cu and warp_weight_gradients.cu, and what a stage of their rings holds.
+// Jobs of the kernels weight_gradients, of hopper/ and of warps/, and what a stage of their rings holds.
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16).
 #pragma once
@@ -29,6 +29,6 @@ struct Job {
     float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
     float* bias_partial;    // [columns], likewise; null: not this job's work
     int shape, value_columns, first_column;
-    Tiles full, last;  // those of full rounds, and of the last one
+    Tiles full, last;  // those of full waves, and of the last one
     int padding;
 };

@@ -15,23 +15,23 @@ __host__ __device__ constexpr int stream_bytes() {
     return bytes;
 }
 
-// A tile's tables: values that go into each layer with a matrix, and into the last layer. Then
+// A tile's buffers: values that go into each layer with a matrix, and into the last layer. Then
 // - where a warpgroup sums its own tiles: two more for gradients, which take the place of the last
 //   values too; derivatives, where they do not follow from values, for all layers but the last;
-// - where others sum them (STRANDS): gradients of each layer, in whose place are its derivatives.
+// - where others sum them (PARTIAL_SUMS): gradients of each layer, in whose place are its derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
-constexpr int NOTES = has_features ? 1 : 2;  // tables of 8 numbers of each point
-static_assert(VECTORS <= 8, "more numbers of a point than are noted");
-#ifdef STRANDS
+constexpr int STORED_PARTS = has_features ? 1 : 2;  // buffers of 8 numbers of each point
+static_assert(VECTORS <= 8, "more numbers of a point than are stored");
+#ifdef PARTIAL_SUMS
 constexpr bool OTHERS_SUM = true;
-constexpr int TABLES = LAST_VALUES + 1 + HIDDEN;
+constexpr int BUFFERS = LAST_VALUES + 1 + HIDDEN;
 #else
 constexpr bool OTHERS_SUM = false;
-constexpr int TABLES = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
+constexpr int BUFFERS = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 #endif
 
-// Returns the table of the gradients of a layer's z. All warps of a warpgroup that sums its own
-// tiles have done with a table once all have come to the product after the next: three tables in
+// Returns the buffer of the gradients of a layer's z. All warps of a warpgroup that sums its own
+// tiles have done with a buffer once all have come to the product after the next: three buffers in
 // turn need no barrier of their own.
 __host__ __device__ constexpr int place_of_gradients(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
@@ -63,7 +63,8 @@ struct Shared {
     Arguments arguments;
     Constants constants;
     union {
-        uint4 noted[BLOCK_TILES][NOTES][64];          // 8 numbers of each point: see note_gradients
+        uint4 stored[BLOCK_TILES][STORED_PARTS]
+                    [64];  // 8 numbers of each point: see store_gradients
         float vectors[BLOCK_TILES][VECTORS][WIDEST];  // in the end
     };
     uint4 ones[16];
@@ -76,28 +77,28 @@ struct Shared {
 };
 
 struct Tile : PointsOf<true> {
-    char* tables;
+    char* buffers;
     const char* matrices;
     Shared& shared;
-    Table table;           // of the last layer's values
+    TileBuffer buffer;     // of the last layer's values
     PointsOf<true>& next;  // of the tile after this one
 
     __device__ __forceinline__ void fetch_next() const {
-        if (next.index < TILES) next.fetch(shared.arguments, table);
+        if (next.index < TILES) next.fetch(shared.arguments, buffer);
     }
 
-    __device__ __forceinline__ Table table_at(int place) const {
-        return {tables + place * TILE_BYTES, table.number, table.warp, table.lane};
+    __device__ __forceinline__ TileBuffer buffer_at(int place) const {
+        return {buffers + place * TILE_BYTES, buffer.number, buffer.warp, buffer.lane};
     }
 
     // Values that go into a layer.
-    __device__ __forceinline__ Table values(int layer) const {
-        return table_at(layer - first_product);
+    __device__ __forceinline__ TileBuffer values(int layer) const {
+        return buffer_at(layer - first_product);
     }
 
     template <int layer>
-    __device__ __forceinline__ Table z_gradients() const {
-        return table_at(place_of_gradients(layer));
+    __device__ __forceinline__ TileBuffer z_gradients() const {
+        return buffer_at(place_of_gradients(layer));
     }
 
     // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
@@ -105,8 +106,8 @@ struct Tile : PointsOf<true> {
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
         const int place = OTHERS_SUM ? place_of_gradients(layer) : LAST_VALUES + 3 + layer;
-        return reinterpret_cast<uint4*>(tables + place * TILE_BYTES) +
-               (table.warp * (columns / 16) + column / 16) * 32 + table.lane;
+        return reinterpret_cast<uint4*>(buffers + place * TILE_BYTES) +
+               (buffer.warp * (columns / 16) + column / 16) * 32 + buffer.lane;
     }
 
     __device__ __forceinline__ uint32_t matrix(int layer) const {
@@ -252,8 +253,8 @@ struct Gradients {
 // gradient += (transpose of a layer's values) x gradients, between a fence and a commit. A product
 // of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
 template <int layer>
-__device__ __forceinline__ void start_gradient(float* gradient, const Table& values,
-                                               const Table& z_gradients) {
+__device__ __forceinline__ void start_gradient(float* gradient, const TileBuffer& values,
+                                               const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, gradient_row = columns / 8 * 128;
     if (WARP_PRODUCTS && 16 * z_gradients.warp >= fan_in(layer)) return;
@@ -267,13 +268,13 @@ __device__ __forceinline__ void start_gradient(float* gradient, const Table& val
 
 // sums += (transpose of a tile) x (8 numbers of each point), likewise. The numbers of 16 points are
 // `step` bytes behind those of 16 before. sums[2 i + e] is column 16 warp + lane / 4 + 8 i, number
-// 2 (lane % 4) + e. Where there are eight sums, the others are those of the next table of numbers.
+// 2 (lane % 4) + e. Where there are eight sums, the others are those of the next buffer of numbers.
 template <int columns, int count>
-__device__ __forceinline__ void start_sums(float (&sums)[count], const Table& table,
+__device__ __forceinline__ void start_sums(float (&sums)[count], const TileBuffer& buffer,
                                            const uint4* numbers, int step = 256) {
     constexpr int block_row = columns / 8 * 128;
-    if (WARP_PRODUCTS && 16 * table.warp >= columns) return;
-    const auto left = block_matrix(shared_address(table.tile), block_row, 128);
+    if (WARP_PRODUCTS && 16 * buffer.warp >= columns) return;
+    const auto left = block_matrix(shared_address(buffer.tile), block_row, 128);
     const auto right = block_matrix(shared_address(numbers), 128, 64 * sizeof(uint4));
 #pragma unroll
     for (int k = 0; k < 4; ++k)
@@ -284,19 +285,20 @@ __device__ __forceinline__ void start_sums(float (&sums)[count], const Table& ta
 // Calls `put` with each of a thread's sums of an even number, up to so many of these: which of them
 // it is, its column, and itself. Those of odd numbers begin with sums[1].
 template <int columns, int count, typename Put>
-__device__ __forceinline__ void for_sums(const float* sums, const Table& table, const Put& put) {
-    const int number = table.lane % 4;
-    if (16 * table.warp < columns && number < count)
+__device__ __forceinline__ void for_sums(const float* sums, const TileBuffer& buffer,
+                                         const Put& put) {
+    const int number = buffer.lane % 4;
+    if (16 * buffer.warp < columns && number < count)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-            put(number, 16 * table.warp + 8 * i + table.lane / 4, sums[2 * i]);
+            put(number, 16 * buffer.warp + 8 * i + buffer.lane / 4, sums[2 * i]);
 }
 
 // The same of the output's weights: vectors 0 to CHANNELS - 1.
 template <typename Put>
-__device__ __forceinline__ void for_output_sums(const float* sums, const Table& table,
+__device__ __forceinline__ void for_output_sums(const float* sums, const TileBuffer& buffer,
                                                 const Put& put) {
-    for_sums<LAST_WIDTH, CHANNELS>(sums, table, put);
+    for_sums<LAST_WIDTH, CHANNELS>(sums, buffer, put);
 }
 
 // Sums of coordinates, and of their rounding errors behind them, together.
@@ -307,10 +309,10 @@ __device__ __forceinline__ void add_errors_of(float (&sums)[8]) {
 
 // The same of a first layer of two coordinates: the vectors behind.
 template <typename Put>
-__device__ __forceinline__ void for_coordinate_sums(const float* sums, const Table& table,
+__device__ __forceinline__ void for_coordinate_sums(const float* sums, const TileBuffer& buffer,
                                                     const Put& put) {
     for_sums<width_after[0], COORDINATE_VECTORS>(
-        sums + 1, table,
+        sums + 1, buffer,
         [&](int vector, int column, float sum) { put(CHANNELS + vector, column, sum); });
 }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
-from neuralfield.engines.cuda.hopper.fused_pass import FusedPass
-from neuralfield.engines.cuda.hopper.narrow_network import (
+from neuralfield.engines.cuda.fused.fused_pass import FusedPass
+from neuralfield.engines.cuda.fused.narrow_network import (
     fixed_bytes,
     kernel_constants,
     kernel_prelude,
@@ -20,9 +20,9 @@ from neuralfield.engines.cuda.hopper.narrow_network import (
     narrow_network,
     tiles_bytes,
 )
-from neuralfield.engines.cuda.hopper.padded_network import (
+from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
-    HopperNetwork,
+    PaddedNetwork,
     addresses,
     shared_limit_bytes,
 )
@@ -46,7 +46,7 @@ LAUNCH_TILES, _TILE = 5.0, 0.7
 step costs beside its tiles; a tile of many, by throughput."""
 
 
-class HopperNarrowPass(FusedPass):
+class NarrowPass(FusedPass):
     """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
 
     name = "hopper-narrow"
@@ -73,7 +73,7 @@ class HopperNarrowPass(FusedPass):
         path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
         constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
         prelude = "" if self.by_warps else kernel_prelude(shape)
-        kernel = compile_kernel(path, "hopper_narrow", constants, prelude, shared_bytes)
+        kernel = compile_kernel(path, "narrow_pass", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
@@ -125,7 +125,7 @@ class HopperNarrowPass(FusedPass):
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 
-class FusedNarrowPass(HopperNarrowPass):
+class WarpNarrowPass(NarrowPass):
     """The same by products of warps, for GPUs of compute capability 8.0 and more."""
 
     name = "fused-narrow"
@@ -142,11 +142,11 @@ def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
     return None
 
 
-def _sums(shape: HopperNetwork) -> int:
+def _sums(shape: PaddedNetwork) -> int:
     """Count the sums of a thread for gradients of matrices."""
     return sum(shape.widths[index] for index in shape.matrices) // 2
 
 
-def _block_bytes(shape: HopperNetwork) -> int:
+def _block_bytes(shape: PaddedNetwork) -> int:
     """Count the shared memory of a block."""
     return matrices_bytes(shape) + tiles_bytes(shape) + fixed_bytes(shape)

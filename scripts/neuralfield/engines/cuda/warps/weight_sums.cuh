@@ -1,6 +1,6 @@
 // Sums of a weight's gradient over the tiles of a block, in the registers of its 8 warps.
 #pragma once
-#include "warpgroup.cuh"
+#include "../fused/warpgroup.cuh"
 
 // Chooses how many of 8 warps are side by side on so many rows and columns of blocks.
 __host__ __device__ constexpr int warps_across(int down, int across) {
@@ -34,7 +34,7 @@ struct WeightSums {
         return columns % (8 * across * own_columns) == 0 || first_column() + 8 * block < columns;
     }
 
-    // sums += (transpose of a tile's values) x gradients, both on tables of 64 points.
+    // sums += (transpose of a tile's values) x gradients, both on buffers of 64 points.
     __device__ __forceinline__ void add(const char* values, const char* gradients) {
         constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
         const uint32_t left_address = shared_address(values) + first_row() * 16;

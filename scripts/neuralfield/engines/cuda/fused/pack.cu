@@ -8,7 +8,7 @@
 // in blocks).
 #include "../weight_blocks.cuh"
 
-extern "C" __global__ void hopper_pack(const float* parameters, __half* stream) {
+extern "C" __global__ void pack_weights(const float* parameters, __half* stream) {
     constexpr int rows[MATRICES] = MATRIX_ROWS, columns[MATRICES] = MATRIX_COLUMNS;
     constexpr int offsets[MATRICES] = MATRIX_OFFSETS;
     constexpr float factors[MATRICES] = MATRIX_FACTORS;

@@ -100,7 +100,7 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
 }
 
 #if WARP_PRODUCTS
-#include "warp_products.cuh"
+#include "../warps/products.cuh"
 #else
-#include "wgmma.cuh"
+#include "../hopper/products.cuh"
 #endif

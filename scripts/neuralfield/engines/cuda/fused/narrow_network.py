@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from neuralfield.engines.cuda.hopper.fused_pass import vector_count
-from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
+from neuralfield.engines.cuda.fused.fused_pass import vector_count
+from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
 from neuralfield.engines.plan import (
     ACTIVATIONS_WITH_KEPT_DERIVATIVES,
@@ -18,12 +18,12 @@ _AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
 weights: see put_affine of narrow_pass.cuh, and put_output."""
 
 
-def narrow_network(network: NetworkPlan, block_tiles: int) -> HopperNetwork:
+def narrow_network(network: NetworkPlan, block_tiles: int) -> PaddedNetwork:
     """Describe a network, for blocks that work on so many tiles at once."""
-    return HopperNetwork(network, {256: block_tiles})
+    return PaddedNetwork(network, {256: block_tiles})
 
 
-def kernel_constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
+def kernel_constants(shape: PaddedNetwork, batch: BatchPlan) -> dict[str, Any]:
     """Return the constants of the source."""
     return {
         **shape.constants(len(shape.matrices)),
@@ -34,27 +34,27 @@ def kernel_constants(shape: HopperNetwork, batch: BatchPlan) -> dict[str, Any]:
     }
 
 
-def kernel_prelude(shape: HopperNetwork) -> str:
+def kernel_prelude(shape: PaddedNetwork) -> str:
     """Write the text before the source: products of the network's widths."""
     widths = {shape.widths[index] for index in shape.matrices}
     operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
     return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})
 
 
-def matrices_bytes(shape: HopperNetwork) -> int:
+def matrices_bytes(shape: PaddedNetwork) -> int:
     """Count bytes of shared memory of the weights."""
     return 2 * shape.widest**2 * len(shape.matrices)
 
 
-def tiles_bytes(shape: HopperNetwork) -> int:
-    """Count bytes of shared memory of all tiles' tables."""
-    tables = len(shape.matrices) + 3
+def tiles_bytes(shape: PaddedNetwork) -> int:
+    """Count bytes of shared memory of all tiles' buffers."""
+    buffers = len(shape.matrices) + 3
     if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
-        tables += len(shape.hidden) - 1
-    return shape.block_tiles * tables * shape.tile_bytes
+        buffers += len(shape.hidden) - 1
+    return shape.block_tiles * buffers * shape.tile_bytes
 
 
-def fixed_bytes(shape: HopperNetwork) -> int:
+def fixed_bytes(shape: PaddedNetwork) -> int:
     """Count bytes of, at least, the struct Shared of narrow_pass.cuh."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)

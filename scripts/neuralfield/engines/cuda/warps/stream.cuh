@@ -62,7 +62,7 @@ __device__ __forceinline__ void begin_stream(const Stream& stream, StreamPlace& 
         for (int chunk = 0; chunk < chunks; ++chunk) bring_chunk<backward>(stream, place, chunk);
 }
 
-// Let a round of weights pass, and all turns of it.
+// Let a wave of weights pass, and all turns of it.
 template <bool backward>
 __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
     bool is_first = true;

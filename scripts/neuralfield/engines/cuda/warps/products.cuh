@@ -1,6 +1,6 @@
-// The counterpart of wgmma.cuh for every GPU from compute capability 8.0 on, mostly under the same
-// names: copies of 16 bytes by all threads of a block, and products of each warp for its 16 of a
-// tile's 64 rows. A product is done when its function returns.
+// The counterpart of hopper/products.cuh for every GPU from compute capability 8.0 on, mostly under
+// the same names: copies of 16 bytes by all threads of a block, and products of each warp for its 16
+// of a tile's 64 rows. A product is done when its function returns.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ __device__ __forceinline__ void set_to_zero(float* sums) {
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
 }
 
-// As wgmma_source in engines/cuda/hopper/wgmma.py has them.
+// As wgmma_source in hopper/wgmma.py has them.
 template <int columns>
 struct OperandWgmma {
     template <int transposed>

@@ -61,22 +61,22 @@ __device__ __forceinline__ void start_last_gradients(float* sums, const float (&
 }
 
 // For each of this thread's points, note its channel's gradient of the output and, where there are
-// coordinates, one of one, x and y beside it, in `noted[0]`; their rounding errors in `noted[1]`.
-__device__ __forceinline__ void note_gradients(uint4 (*noted)[64], const Table& table,
-                                               const float (&gradients)[2][1],
-                                               const float2 (&points)[2]) {
+// coordinates, one of one, x and y beside it, in `stored[0]`; their rounding errors in `stored[1]`.
+__device__ __forceinline__ void store_gradients(uint4 (*stored)[64], const TileBuffer& buffer,
+                                                const float (&gradients)[2][1],
+                                                const float2 (&points)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const int row = 16 * table.warp + 8 * i + table.lane / 4, own = own_channel();
+        const int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, own = own_channel();
         float number = own == 0 && !has_features ? 1.0f : 0.0f;
         if (!has_features) {
             number = own == 1 ? points[i].x : number;
             number = own == 2 ? points[i].y : number;
         }
         const uint32_t pair = pack_saturated(gradients[i][0], number);
-        reinterpret_cast<uint32_t*>(&noted[0][row])[own] = pair;
+        reinterpret_cast<uint32_t*>(&stored[0][row])[own] = pair;
         if (!has_features)
-            reinterpret_cast<uint32_t*>(&noted[1][row])[own] = pack(0.0f, number - unpack(pair).y);
+            reinterpret_cast<uint32_t*>(&stored[1][row])[own] = pack(0.0f, number - unpack(pair).y);
     }
 }
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ float sum_channels(float2 errors) {
 
 // Note a warp's sums in its place. Where a pixel's points are neighbours, most have no error.
 template <typename Shared>
-__device__ __forceinline__ void note_totals(Shared& shared, LaneTotals totals, int warp) {
+__device__ __forceinline__ void store_totals(Shared& shared, LaneTotals totals, int warp) {
     constexpr int pixel_rows = 8 % POINTS == 0 ? POINTS : 1;
 #pragma unroll
     for (int rows = 4; rows >= 1; rows /= 2) {

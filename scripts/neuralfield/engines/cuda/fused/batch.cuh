@@ -2,7 +2,7 @@
 // targets, their loss, the gradients of the last layer's weights and values, and sums over the
 // block.
 //
-// `Tile` has a table, Points and a `shared`, which has the arrays that are named here.
+// `Tile` has a buffer, Points and a `shared`, which has the arrays that are named here.
 //
 // Constants: PIXELS, POINTS, TILE_PIXELS, FOOTPRINT, WEIGHTED, GRADIENT_SCALE, and those of
 // padded_network.cuh.
@@ -35,12 +35,13 @@ struct PointsOf {
     int index;                                                  // of the tile
     float2 points[2];
     float targets[2][channels], weights[2];
-    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as Table::put has them
+    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as TileBuffer::put has them
 
     // Returns the index of number `i` of the features among pairs of features of all rows.
-    static __device__ __forceinline__ size_t feature_place(int tile, const Table& table, int i) {
-        int row = 16 * table.warp + 8 * (i % 2) + table.lane / 4;
-        return size_t(i / 2 * 4 + table.lane % 4) * (64 * TILES) + tile * 64 + row;
+    static __device__ __forceinline__ size_t feature_place(int tile, const TileBuffer& buffer,
+                                                           int i) {
+        int row = 16 * buffer.warp + 8 * (i % 2) + buffer.lane / 4;
+        return size_t(i / 2 * 4 + buffer.lane % 4) * (64 * TILES) + tile * 64 + row;
     }
 
     // Returns the pixel of a row in the batch; -1: the row is not valid.
@@ -55,19 +56,20 @@ struct PointsOf {
 
     // Fetches this thread's points long before they are needed: maybe before this kernel's wait.
     template <typename Arguments>
-    __device__ __forceinline__ void fetch_points(const Arguments& arguments, const Table& table) {
+    __device__ __forceinline__ void fetch_points(const Arguments& arguments,
+                                                 const TileBuffer& buffer) {
 #pragma unroll
         for (int i = 0; i < 2; ++i)
             points[i] =
-                __ldcg(arguments.inputs + index * 64 + 16 * table.warp + 8 * i + table.lane / 4);
+                __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
     }
 
     template <typename Arguments>
-    __device__ __forceinline__ void fetch(const Arguments& arguments, const Table& table) {
-        fetch_points(arguments, table);
+    __device__ __forceinline__ void fetch(const Arguments& arguments, const TileBuffer& buffer) {
+        fetch_points(arguments, buffer);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            int row = 16 * table.warp + 8 * i + table.lane / 4, pixel = pixel_of(row);
+            int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, pixel = pixel_of(row);
             weights[i] =
                 WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
 #pragma unroll
@@ -81,7 +83,7 @@ struct PointsOf {
         if constexpr (ENCODING == HASHGRID)
 #pragma unroll
             for (int i = 0; i < INPUT_WIDTH / 4; ++i)
-                features[i] = arguments.features[feature_place(index, table, i)];
+                features[i] = arguments.features[feature_place(index, buffer, i)];
     }
 };
 
@@ -93,12 +95,12 @@ typedef PointsOf<false> Points;
 constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
 
 // Synchronises all threads that have points of the same pixels.
-__device__ __forceinline__ void pixels_sync(const Table& table) {
+__device__ __forceinline__ void pixels_sync(const TileBuffer& buffer) {
     if (LANES_SUM_GROUPS) return;
     if (16 % POINTS == 0)
         __syncwarp();
     else
-        table.sync();
+        buffer.sync();
 }
 
 // Computes the loss of the two points' pixels; z becomes its gradient. Returns loss and squared
@@ -106,23 +108,23 @@ __device__ __forceinline__ void pixels_sync(const Table& table) {
 // out, of its own.
 template <typename Tile>
 __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
-    const Table& table = tile.table;
+    const TileBuffer& buffer = tile.buffer;
     const bool has_channel = !Tile::shared_out || own_channel() < CHANNELS;
     float2 sums = {0.0f, 0.0f};
 #if FOOTPRINT
-    float (*values)[CHANNELS] = tile.shared.outputs[table.number];
+    float (*values)[CHANNELS] = tile.shared.outputs[buffer.number];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int c = 0; c < Tile::channels; ++c)
-            if (!LANES_SUM_GROUPS && (Tile::shared_out ? has_channel : table.lane % 4 == 0))
-                values[16 * table.warp + 8 * i + table.lane / 4]
+            if (!LANES_SUM_GROUPS && (Tile::shared_out ? has_channel : buffer.lane % 4 == 0))
+                values[16 * buffer.warp + 8 * i + buffer.lane / 4]
                       [Tile::shared_out ? own_channel() : c] = output_value(z[i][c]);
-    pixels_sync(table);
+    pixels_sync(buffer);
 #endif
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        int row = 16 * table.warp + 8 * i + table.lane / 4;
+        int row = 16 * buffer.warp + 8 * i + buffer.lane / 4;
         const int pixel = tile.pixel_of(row);
         const bool valid =
             Tile::shared_out ? has_channel && tile.is_valid(pixel) : tile.is_valid(pixel);
@@ -168,7 +170,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
         }
     }
 #if FOOTPRINT
-    pixels_sync(table);  // all have read before others write
+    pixels_sync(buffer);  // all have read before others write
 #endif
     return sums;
 }
@@ -191,7 +193,7 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
 }
 
 // Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
-// for 16 columns: pairs as Table::put has them.
+// for 16 columns: pairs as TileBuffer::put has them.
 __device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4], int column,
                                                const float (&gradients)[2][CHANNELS],
                                                const float* sums, const Constants& constants) {
@@ -246,7 +248,7 @@ __device__ __forceinline__ void sum_lanes(Totals& totals) {
 
 // Note a warp's sums in its place.
 template <typename Shared>
-__device__ __forceinline__ void note_totals(Shared& shared, Totals& totals, int warp) {
+__device__ __forceinline__ void store_totals(Shared& shared, Totals& totals, int warp) {
     sum_lanes(totals);
     if (threadIdx.x % 32 == 0) {
         shared.losses[warp][0] = totals.loss;

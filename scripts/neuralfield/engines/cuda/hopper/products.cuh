@@ -1,6 +1,6 @@
-// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup (128 threads)
-// with both kinds of operands. The products themselves are written by engines/cuda/hopper/wgmma.py.
-// warp_products.cuh has the same for other GPUs.
+// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup (128
+// threads) with both kinds of operands. The products themselves are written by wgmma.py.
+// warps/products.cuh has the same for other GPUs.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def unsupported_reason(
     return None
 
 
-class HopperNetwork:
+class PaddedNetwork:
     """A network as padded_network.cuh works on it.
 
     `block_tiles` maps the widest layer up to which it holds to the tiles that a block works on at
@@ -174,7 +174,7 @@ class WeightStream:
     def __init__(
         self,
         device: Device,
-        network: HopperNetwork,
+        network: PaddedNetwork,
         arrays: NetworkArrays,
         *,
         backward: bool,
@@ -200,7 +200,7 @@ class WeightStream:
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
             "AS_OPERANDS": as_operands,
         }
-        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "hopper_pack", constants)
+        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "pack_weights", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))
         self._backward_starts = backward_starts
 

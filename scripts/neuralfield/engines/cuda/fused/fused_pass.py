@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
-from neuralfield.engines.cuda.hopper.padded_network import (
-    HopperNetwork,
+from neuralfield.engines.cuda.fused.padded_network import (
+    PaddedNetwork,
     WeightStream,
     addresses,
     parameter_offsets,
@@ -17,7 +17,7 @@ from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan,
 from neuralfield.system.device import Array
 
 
-def vector_count(shape: HopperNetwork) -> int:
+def vector_count(shape: PaddedNetwork) -> int:
     """Count the sums over points that are no matrix: for each output, each coordinate and their
     bias."""
     return shape.network.layers[-1].fan_out + (0 if shape.network.has_features else 3)
@@ -35,7 +35,7 @@ class FusedPass(Pass):
     has_product = False
 
     def __init__(
-        self, given: PassArguments, shape: HopperNetwork, blocks: int, *, backward: bool
+        self, given: PassArguments, shape: PaddedNetwork, blocks: int, *, backward: bool
     ) -> None:
         super().__init__(given.device)
         self.network, self.batch, self.blocks = given.network, given.batch, blocks

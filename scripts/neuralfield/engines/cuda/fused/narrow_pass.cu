@@ -9,7 +9,7 @@
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Constants: SHARED_BYTES, which the host counts on beside weights and tables, and those of
+// Constants: SHARED_BYTES, which the host counts on beside weights and buffers, and those of
 // narrow_pass.cuh.
 #include "narrow_pass.cuh"
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ void activate(int layer, float* sums, uint32_t* opera
     }
 }
 
-// 16 columns of a layer that has another behind it, to their tables.
+// 16 columns of a layer that has another behind it, to their buffers.
 template <int columns>
 __device__ __forceinline__ void put_columns(const Tile& tile, int layer, int column,
                                             const uint32_t (&pairs)[4], const uint32_t (&kept)[4]) {
@@ -98,18 +98,18 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// Products for the gradients of a layer's parameters, from z's gradients on a table, between a
+// Products for the gradients of a layer's parameters, from z's gradients on a buffer, between a
 // fence and a commit; `sums` has those of the layer.
 template <int layer, typename Sums>
 __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
-                                                const Table& z_gradients) {
+                                                const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
     if constexpr (layer >= first_product) {
         start_sums<columns>(sums.biases[layer], z_gradients, tile.shared.ones, 0);
         start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), z_gradients);
     } else {
-        const auto* noted = tile.shared.noted[z_gradients.number];
-        start_sums<columns>(sums.coordinates, z_gradients, noted[0]);
+        const auto* stored = tile.shared.stored[z_gradients.number];
+        start_sums<columns>(sums.coordinates, z_gradients, stored[0]);
     }
 }
 
@@ -119,10 +119,10 @@ struct OwnTiles {
     Gradients gradients;
     LaneTotals totals;
 
-    // Waits until all have done with the tables of the tile before.
-    __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
+    // Waits until all have done with the buffers of the tile before.
+    __device__ __forceinline__ void wait_for_buffers(const Tile& tile) const {
         wgmma_wait<1>();
-        tile.table.sync();
+        tile.buffer.sync();
     }
 
     __device__ __forceinline__ void add_totals(const Tile&, const LaneTotals& own) {
@@ -131,14 +131,14 @@ struct OwnTiles {
     }
 
     template <int layer>
-    __device__ __forceinline__ void add(const Tile& tile, const Table& z_gradients) {
+    __device__ __forceinline__ void add(const Tile& tile, const TileBuffer& z_gradients) {
         if constexpr (layer == 0) tile.fetch_next();
         z_gradients.show();
         wgmma_fence();
         if constexpr (layer == HIDDEN - 1) {
-            start_sums<width_after[layer]>(gradients.output, tile.table,
-                                           tile.shared.noted[z_gradients.number][0]);
-            wgmma_commit();  // done with the table before gradients take its place
+            start_sums<width_after[layer]>(gradients.output, tile.buffer,
+                                           tile.shared.stored[z_gradients.number][0]);
+            wgmma_commit();  // done with the buffer before gradients take its place
         }
         start_gradients<layer>(gradients, tile, z_gradients);
         wgmma_commit();
@@ -150,7 +150,7 @@ template <int layer = HIDDEN - 1, typename Summing>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Summing& summing) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
-    const Table z_gradients = tile.z_gradients<layer>();
+    const TileBuffer z_gradients = tile.z_gradients<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
     if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where gradients will be
@@ -176,7 +176,8 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         finished_sums<rows / 2>(sums);
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
-            tile.shared.arguments.feature_gradients[tile.feature_place(tile.index, tile.table, i)] =
+            tile.shared.arguments
+                .feature_gradients[tile.feature_place(tile.index, tile.buffer, i)] =
                 pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }
@@ -202,14 +203,14 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     } else {
         start_first<width_after[0]>(sums, tile.points, tile.affine(0));
     }
-    summing.wait_for_tables(tile);
+    summing.wait_for_buffers(tile);
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     if constexpr (HIDDEN > 1) activate_and_put<0>(tile, sums, operand);
     forward(tile, sums, operand);
     uint32_t kept[LAST_WIDTH / 4];
     activate<LAST_WIDTH>(HIDDEN - 1, sums, operand,
                          [&](int column, const auto& pairs, const auto& four) {
-                             tile.table.put<LAST_WIDTH>(column, pairs);
+                             tile.buffer.put<LAST_WIDTH>(column, pairs);
 #pragma unroll
                              for (int i = 0; i < 4; ++i) kept[column / 4 + i] = four[i];
                          });
@@ -223,7 +224,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     const float2 errors = loss_of_points(z, tile);
     start_last_gradients(sums, z, tile.output_matrix());
     summing.add_totals(tile, {sum_channels(errors), z[0][0] + z[1][0]});
-    note_gradients(tile.shared.noted[tile.table.number], tile.table, z, tile.points);
+    store_gradients(tile.shared.stored[tile.buffer.number], tile.buffer, z, tile.points);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
     differentiate<LAST_WIDTH>(sums, operand, [&](int column, uint32_t (&four)[4]) {
@@ -233,9 +234,9 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     backward(tile, sums, operand, summing);
 }
 
-// Behind the tables.
+// Behind the buffers.
 __device__ __forceinline__ Shared& shared_of(char* memory) {
-    return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * TABLES * TILE_BYTES);
+    return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * BUFFERS * TILE_BYTES);
 }
 
 // Sets up what all warpgroups of a block need and no step changes.
@@ -302,43 +303,43 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
 // The number of this thread's warpgroup: the same for all lanes, and known to be.
 __device__ __forceinline__ int own_warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 
-__device__ __forceinline__ Table table_of(char* own_tables, int warpgroup) {
-    return {own_tables + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,
+__device__ __forceinline__ TileBuffer buffer_of(char* own_buffers, int warpgroup) {
+    return {own_buffers + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,
             int(threadIdx.x) % 32};
 }
 
-#ifndef STRANDS  // narrow_batch.cu has a kernel of its own
-extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) hopper_narrow(const Arguments* given) {
+#ifndef PARTIAL_SUMS  // narrow_batch.cu has a kernel of its own
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arguments* given) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = begin(memory, given);
     load_parameters(memory, shared);
     const Arguments& arguments = shared.arguments;
-    char* tables = memory + WEIGHTS_BYTES;
+    char* buffers = memory + WEIGHTS_BYTES;
     const int warpgroup = own_warpgroup();
-    char* own_tables = tables + warpgroup * TABLES * TILE_BYTES;
-    const Table table = table_of(own_tables, warpgroup);
+    char* own_buffers = buffers + warpgroup * BUFFERS * TILE_BYTES;
+    const TileBuffer buffer = buffer_of(own_buffers, warpgroup);
     OwnTiles own;
-    // an incomplete last round is spread over the blocks
+    // an incomplete last wave is spread over the blocks
     PointsOf<true> next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
-    if (next.index < TILES) next.fetch(arguments, table);
+    if (next.index < TILES) next.fetch(arguments, buffer);
     while (next.index < TILES) {
-        Tile tile = {next, own_tables, memory, shared, table, next};
+        Tile tile = {next, own_buffers, memory, shared, buffer, next};
         next.index += BLOCK_TILES * gridDim.x;
         work_on(tile, own);
     }
     wgmma_wait<0>();
     Gradients& gradients = own.gradients;
     gradients.finish();
-    note_totals(shared, own.totals, threadIdx.x / 32);
-    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have done with what was noted
+    store_totals(shared, own.totals, threadIdx.x / 32);
+    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have done with what was stored
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;
-    table.sync();
+    buffer.sync();
     const auto put = [&](int vector, int column, float sum) { own_vectors[vector][column] = sum; };
-    for_output_sums(gradients.output, table, put);
+    for_output_sums(gradients.output, buffer, put);
     add_errors_of(gradients.coordinates);
-    for_coordinate_sums(gradients.coordinates, table, put);
-    write_gradients(gradients, shared, reinterpret_cast<float*>(tables), warpgroup);
+    for_coordinate_sums(gradients.coordinates, buffer, put);
+    write_gradients(gradients, shared, reinterpret_cast<float*>(buffers), warpgroup);
     write_partials(shared);
 }
 #endif

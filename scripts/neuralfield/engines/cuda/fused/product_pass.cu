@@ -10,22 +10,22 @@
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
 // float16's subnormal numbers.
 //
-// Constants: FEATURES (that have weights, padded), and those of product_tile.cuh.
-#include "product_tile.cuh"
-#include "weight_sums.cuh"
+// Constants: FEATURES (that have weights, padded), and those of product_pass.cuh.
+#include "product_pass.cuh"
+#include "../warps/weight_sums.cuh"
 
 // ---- products of a warp's rows -------------------------------------------------------------------
 
-// sums of a part (16 x 16) += (rows of a table) x (16 columns of a matrix, from `column` on and
+// sums of a part (16 x 16) += (rows of a buffer) x (16 columns of a matrix, from `column` on and
 // `step` columns further for each part); see place_in_operands.
-template <int table_columns, int rows, int step, int parts>
-__device__ __forceinline__ void multiply(float (&sums)[parts][8], const Table& table,
+template <int buffer_columns, int rows, int step, int parts>
+__device__ __forceinline__ void multiply(float (&sums)[parts][8], const TileBuffer& buffer,
                                          const uint4* matrix, int column) {
-    const uint4* own = matrix + column / 16 * (rows / 16) * 32 + table.lane;
+    const uint4* own = matrix + column / 16 * (rows / 16) * 32 + buffer.lane;
 #pragma unroll
     for (int k = 0; k < rows / 16; ++k) {
         uint32_t operand[4];
-        load_operand<table_columns>(operand, table, 16 * k);
+        load_operand<buffer_columns>(operand, buffer, 16 * k);
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
             const uint4 right = __ldg(own + (part * step / 16 * (rows / 16) + k) * 32);
@@ -49,13 +49,13 @@ struct VectorSums {
     float sums[OWN_GROUPS][2][2] = {};
 
     // Vectors are rows of the left operand: `low` has the numbers of the first 8 points.
-    __device__ __forceinline__ void add(const Tile& tile, const Table& table, uint32_t low,
+    __device__ __forceinline__ void add(const Tile& tile, const TileBuffer& buffer, uint32_t low,
                                         uint32_t high) {
         constexpr int block_row = COLUMNS / 8 * 128;
         tile.for_own_groups([&](int group, int column) {
             uint32_t right[4];
-            load_right<1>(right, block_matrix(shared_address(table.tile) + column * 16 +
-                                                  2 * table.warp * block_row,
+            load_right<1>(right, block_matrix(shared_address(buffer.tile) + column * 16 +
+                                                  2 * buffer.warp * block_row,
                                               block_row, 128));
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
@@ -71,19 +71,19 @@ struct VectorSums {
     template <int layer>
     __device__ __forceinline__ void add_bias(const Tile& tile, int vector) {
         __syncwarp();
-        const uint32_t ones = tile.table.lane / 4 == vector ? 0x3C003C00 : 0;
+        const uint32_t ones = tile.buffer.lane / 4 == vector ? 0x3C003C00 : 0;
         add(tile, tile.gradients(layer), ones, ones);
     }
 
     // Adds so many vectors to those of the block, from one on.
     __device__ __forceinline__ void add_to(const Tile& tile, int first, int count) const {
-        const int vector = tile.table.lane / 4;
+        const int vector = tile.buffer.lane / 4;
         if (vector >= count) return;
         tile.for_own_groups([&](int group, int column) {
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
                 const float* own = sums[group][j];
-                float* place = tile.shared.vectors[tile.table.warp][first + vector] + column +
+                float* place = tile.shared.vectors[tile.buffer.warp][first + vector] + column +
                                8 * j + own_column();
                 const float2 before = pair_at(place, 0);
                 *reinterpret_cast<float2*>(place) =
@@ -111,18 +111,18 @@ __device__ __forceinline__ void put_features(const Tile& tile) {
     float2 angles[2];
     angles_of(angles, tile.points);
 #pragma unroll 1
-    for (int column = 16 * tile.table.number; column < INPUT_WIDTH; column += 32) {
+    for (int column = 16 * tile.buffer.number; column < INPUT_WIDTH; column += 32) {
         uint32_t pairs[4];
         fourier_features(pairs, column, tile.points, angles, tile.shared.constants);
-        tile.table.put<INPUT_WIDTH>(column, pairs);
+        tile.buffer.put<INPUT_WIDTH>(column, pairs);
     }
 }
 
 __device__ __forceinline__ void multiply_factors(const Tile& tile) {
 #pragma unroll 1
-    for (int column = 16 * tile.table.number; column < COLUMNS; column += 32) {
+    for (int column = 16 * tile.buffer.number; column < COLUMNS; column += 32) {
         float z[FACTORS][8] = {};
-        multiply<INPUT_WIDTH, FEATURES, COLUMNS>(z, tile.table, tile.shared.arguments.forward[0],
+        multiply<INPUT_WIDTH, FEATURES, COLUMNS>(z, tile.buffer, tile.shared.arguments.forward[0],
                                                  column);
         uint32_t pairs[4];
 #pragma unroll
@@ -148,8 +148,9 @@ template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile) {
     if constexpr (layer < HIDDEN) {
         float sums[OWN_GROUPS][8] = {};
-        multiply<COLUMNS, COLUMNS, 32>(
-            sums, tile.values(layer), tile.shared.arguments.forward[layer], 16 * tile.table.number);
+        multiply<COLUMNS, COLUMNS, 32>(sums, tile.values(layer),
+                                       tile.shared.arguments.forward[layer],
+                                       16 * tile.buffer.number);
         tile.for_own_groups([&](int group, int column) {
             float* z = sums[group];
             add_biases(z, tile.shared.constants.bias[layer], column);
@@ -183,10 +184,10 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int column, cons
         tile.gradients(layer).put<COLUMNS>(column, pairs);
     } else {
         uint32_t factors[FACTORS][4];
-        const Table table = tile.factors();
+        const TileBuffer buffer = tile.factors();
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor)
-            load_operand<FACTORS * COLUMNS>(factors[factor], table, factor * COLUMNS + column);
+            load_operand<FACTORS * COLUMNS>(factors[factor], buffer, factor * COLUMNS + column);
         __syncwarp();
 #pragma unroll
         for (int factor = 0; factor < FACTORS; ++factor) {
@@ -202,7 +203,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int column, cons
                     }
                 pairs[pair] = pack_saturated(gradient.x, gradient.y);
             }
-            table.put<FACTORS * COLUMNS>(factor * COLUMNS + column, pairs);
+            buffer.put<FACTORS * COLUMNS>(factor * COLUMNS + column, pairs);
         }
     }
 }
@@ -214,7 +215,7 @@ __device__ __forceinline__ void backward(const Tile& tile) {
         float sums[OWN_GROUPS][8] = {};
         multiply<COLUMNS, COLUMNS, 32>(sums, tile.gradients(layer),
                                        tile.shared.arguments.backward[layer],
-                                       16 * tile.table.number);
+                                       16 * tile.buffer.number);
         tile.for_own_groups(
             [&](int group, int column) { differentiate<layer - 1>(tile, column, sums[group]); });
         if constexpr (layer > 1) {
@@ -228,7 +229,7 @@ __device__ __forceinline__ void backward(const Tile& tile) {
 
 // The output, the loss, and both gradients of the last layer.
 __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
-    const Table values = tile.values(HIDDEN);
+    const TileBuffer values = tile.values(HIDDEN);
     const uint32_t matrix = shared_address(tile.shared.output);
     uint32_t operand[COLUMNS / 4], last[4];
 #pragma unroll
@@ -241,7 +242,7 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
     const float error = sum_channels(loss_of_points(z, tile));
     // a left operand of channels and points: from the lanes that have them
-    const int lane = tile.table.lane, own = lane % 4 * 8 + lane / 4 % 4;
+    const int lane = tile.buffer.lane, own = lane % 4 * 8 + lane / 4 % 4;
     uint32_t left[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -260,7 +261,7 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     });
     if constexpr (RELUS > 0) vectors.add_bias<RELUS>(tile, place_of_bias(RELUS));
     vectors.add_to(tile, 0, CHANNELS + (RELUS > 0));
-    return tile.table.number ? LaneTotals{} : LaneTotals{error, z[0][0] + z[1][0]};
+    return tile.buffer.number ? LaneTotals{} : LaneTotals{error, z[0][0] + z[1][0]};
 }
 
 // ---- gradients of weights ------------------------------------------------------------------------
@@ -285,7 +286,7 @@ struct Gradients<0> {
     WeightSums<INPUT_WIDTH, FACTORS * COLUMNS> sums;
 
     __device__ __forceinline__ void add(const Tile& tile) {
-        sums.add(tile.table.tile, tile.factors().tile);
+        sums.add(tile.buffer.tile, tile.factors().tile);
     }
     __device__ __forceinline__ void write(const Arguments& arguments) const {
         sums.write(arguments.weight_partials[0]);
@@ -320,7 +321,7 @@ __device__ __forceinline__ void write_biases(const Shared& shared) {
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Arguments* given) {
     extern __shared__ __align__(128) char memory[];
-    Shared& shared = *reinterpret_cast<Shared*>(memory + TABLES_BYTES);
+    Shared& shared = *reinterpret_cast<Shared*>(memory + BUFFERS_BYTES);
     if (threadIdx.x == 0) shared.arguments = *given;
     __syncthreads();
     load_parameters(shared);
@@ -329,12 +330,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
         {int(blockIdx.x)}, memory, shared, {memory, warp / 4, warp % 4, int(threadIdx.x) % 32}};
     Gradients<RELUS> gradients;
     LaneTotals totals;
-    tile.fetch_points(shared.arguments, tile.table);
+    tile.fetch_points(shared.arguments, tile.buffer);
     while (tile.index < TILES) {
         put_features(tile);
         tile.pair_sync();
         multiply_factors(tile);
-        tile.fetch(shared.arguments, tile.table);
+        tile.fetch(shared.arguments, tile.buffer);
         forward(tile);
         const LaneTotals own = work_on_output(tile);
         totals.error += own.error;
@@ -343,11 +344,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) product_pass(const Ar
         tile.index += gridDim.x;
         __syncthreads();
         gradients.add(tile);
-        if (tile.index < TILES) tile.fetch_points(shared.arguments, tile.table);
+        if (tile.index < TILES) tile.fetch_points(shared.arguments, tile.buffer);
         __syncthreads();
     }
     gradients.write(shared.arguments);
-    note_totals(shared, totals, warp);
+    store_totals(shared, totals, warp);
     __syncthreads();
     write_partials(shared);
     write_biases(shared);
