@@ -73,10 +73,10 @@ if workflow.is_main_process and not IS_MODULE:
 
 
 onsuccess:
-    from terminal import results
+    from terminal import results_table
 
     recovery.forget_states(PLAN.state_folders())
-    results.show(workflow, screen, PLAN.runs)
+    results_table.show(workflow, screen, PLAN.runs)
 
 
 onerror:

@@ -32,7 +32,7 @@ import neuralfield as nf
 from config import sweeps
 from config.configuration import read_settings
 from config.named_files import find_file, find_folder
-from config.precedence import COMMAND_LINE, Layer, shipped_settings
+from config.precedence import COMMAND_LINE, ConfigLayer, shipped_settings
 from neuralfield.command.parsers import parse
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
@@ -118,7 +118,9 @@ def require_valid(settings: dict[str, Any]) -> None:
                 Path(folder, name).touch()
     written = yaml.safe_load(yaml.safe_dump(shipped_settings()))
     update_config(written, settings)
-    given = read_settings(written, lambda place: COMMAND_LINE, [Layer(COMMAND_LINE, settings)])
+    given = read_settings(
+        written, lambda place: COMMAND_LINE, [ConfigLayer(COMMAND_LINE, settings)]
+    )
     sweeps.expand(given, lambda place: COMMAND_LINE)
 
 

@@ -12,7 +12,7 @@ from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPas
 from neuralfield.engines.cuda.fused.product_pass import ProductPass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host

@@ -16,7 +16,7 @@ import numpy as np
 from neuralfield.engines.cuda import field_engine
 from neuralfield.engines.cuda.buffers import PassArguments
 from neuralfield.engines.cuda.portable.layer_forward import layer_kernels
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 _MULTIPROCESSORS = 20

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from config.configuration import Run, runs, trained_fields
+from config.configuration import ImageNetwork, runs, trained_fields
 from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
@@ -81,7 +81,7 @@ class Plan:
                 for segment in range(1, segments + 1):
                     yield TileJob(run, number, tuple(listed), segment, is_last=segment == segments)
 
-    def trained_runs(self, among: Iterable[Run]) -> list[Run]:
+    def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
         return [run for run in among if run.field in self.trained]
 
@@ -198,27 +198,27 @@ class Plan:
             files += [f"{folder}/segments/{segment}" for segment in segments]
         return files + [path for job in self.tile_jobs() for path in job.lists]
 
-    def training_folders(self, run: Run) -> list[str]:
+    def training_folders(self, run: ImageNetwork) -> list[str]:
         """Return the folders in which the network of a run, or those of its tiles, are trained."""
         folder = f"results/{run.image}/{run.field}"
         return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
 
-    def renders(self, runs: Sequence[Run]) -> list[str]:
+    def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])
         return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
 
-    def timelapses(self, runs: Iterable[Run]) -> list[str]:
+    def timelapses(self, runs: Iterable[ImageNetwork]) -> list[str]:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
-    def views(self, runs: Iterable[Run]) -> list[str]:
+    def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
         """Return the pages that evaluate networks; none for so many tiles that one cannot hold
         them.
         """
         shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
         return for_runs("results/{image}/{field}/view.html", shown)
 
-    def pyramids(self, runs: Iterable[Run]) -> list[str]:
+    def pyramids(self, runs: Iterable[ImageNetwork]) -> list[str]:
         large = (run for run in runs if run.image in self.tiled)
         return for_runs("results/{image}/{field}/pyramid", large)
 
@@ -286,7 +286,7 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
     return {key: value for key, value in settings.items() if key not in keys}
 
 
-def for_runs(pattern: str, runs: Iterable[Run], **others: Iterable[Any]) -> list[str]:
+def for_runs(pattern: str, runs: Iterable[ImageNetwork], **others: Iterable[Any]) -> list[str]:
     """Fill a pattern for every run, and for every combination with the other values."""
     return [
         pattern.format(**run._asdict(), **dict(zip(others, values, strict=True)))

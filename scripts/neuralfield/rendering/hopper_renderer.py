@@ -19,7 +19,7 @@ from neuralfield.engines.cuda.fused.padded_network import (
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 _BLOCK_TILES = {64: 6, 128: 4, 256: 2}

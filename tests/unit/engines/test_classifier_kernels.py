@@ -12,7 +12,7 @@ from test_engines import GpuWithNumpy
 from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
-from neuralfield.engines.cuda.classifier.plan import classifier_plan
+from neuralfield.engines.cuda.classifier.classifier_plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, image_sampling_constants
 from neuralfield.engines.cuda.convolution import convolution_plan
 from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape

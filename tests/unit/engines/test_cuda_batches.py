@@ -16,7 +16,7 @@ from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
 from neuralfield.engines.cuda.fused import narrow_pass as narrow
 from neuralfield.engines.cuda.hopper.narrow_batch import NarrowBatch
 from neuralfield.engines.cuda.stages.update import PARTIAL_SUMS
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 H200_PROCESSORS = 132

@@ -17,7 +17,7 @@ from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
-from neuralfield.engines.plan import network_plan
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import ImageShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed

@@ -8,7 +8,7 @@ from neuralfield.engines.cuda.fused import narrow_network as narrow
 from neuralfield.engines.cuda.fused import narrow_pass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.errors import ConfigError
 
 

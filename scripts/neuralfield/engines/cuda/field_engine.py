@@ -25,7 +25,7 @@ from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     LOSSES,
     TILE_ROWS,
     BatchPlan,

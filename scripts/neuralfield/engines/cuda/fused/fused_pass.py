@@ -13,7 +13,7 @@ from neuralfield.engines.cuda.fused.padded_network import (
     parameter_offsets,
     unsupported_reason,
 )
-from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
 from neuralfield.system.device import Array
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from neuralfield.engines.cuda.fused.fused_pass import vector_count
 from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,

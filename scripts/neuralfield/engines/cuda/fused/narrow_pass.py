@@ -34,7 +34,7 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
     table_partial,
 )
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
 from neuralfield.system.device import Array
 
 _WIDEST = 64

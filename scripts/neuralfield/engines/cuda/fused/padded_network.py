@@ -11,7 +11,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import NetworkArrays, WeightCopy
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 TILE_THREADS = 128

@@ -15,7 +15,7 @@ from neuralfield.engines.cuda.fused.padded_network import (
 )
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS,
     ENCODINGS,
     MIXED_GRADIENT_SCALE,

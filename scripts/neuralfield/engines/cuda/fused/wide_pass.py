@@ -32,7 +32,7 @@ from neuralfield.engines.cuda.fused.waves import (
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import compute_capability, gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, TILE_ROWS, BatchPlan, NetworkPlan
 
 _MOST_BYTES = 24 << 30
 """The most bytes of all layers' values and gradients, which lie in memory at once. A fixed number,

@@ -1,1 +1,1 @@
-"""What has the instructions of compute capability 9.0 alone: the counterpart of `warps/`."""
+"""The instructions of compute capability 9.0 alone; those of other GPUs are in `warps/`."""

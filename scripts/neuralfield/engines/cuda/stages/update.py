@@ -13,7 +13,7 @@ from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import SCHEDULES
+from neuralfield.engines.kernel_plan import SCHEDULES
 from neuralfield.nn.optimizers import (
     Adam,
     ClippedGradients,

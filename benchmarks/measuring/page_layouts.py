@@ -11,7 +11,7 @@ from measuring.drawing_kinds import drawing_of
 from neuralfield.images import ImageData, resize_image
 
 
-class Layout(NamedTuple):
+class PageLayout(NamedTuple):
     """A drawing, its colours, and the place of the photograph in it: left, top, right, bottom."""
 
     drawing: str
@@ -22,16 +22,16 @@ class Layout(NamedTuple):
 
 PAGES = {
     "a": {
-        "comic": Layout("comic", (0, 0, 0), (1, 1, 1), (0.53, 0.5, 0.96, 0.96)),
-        "letter": Layout("text", (0.08, 0.1, 0.3), (0.96, 0.94, 0.88), (0.5, 0.3, 0.98, 0.66)),
-        "screenshot": Layout("circuit", (0.9, 0.85, 0.6), (0.13, 0.16, 0.2), (0, 0, 0.44, 1)),
-        "map": Layout("map", (0.4, 0.4, 0.4), (0.9, 0.9, 0.9), (0.1, 0.45, 0.9, 1)),
+        "comic": PageLayout("comic", (0, 0, 0), (1, 1, 1), (0.53, 0.5, 0.96, 0.96)),
+        "letter": PageLayout("text", (0.08, 0.1, 0.3), (0.96, 0.94, 0.88), (0.5, 0.3, 0.98, 0.66)),
+        "screenshot": PageLayout("circuit", (0.9, 0.85, 0.6), (0.13, 0.16, 0.2), (0, 0, 0.44, 1)),
+        "map": PageLayout("map", (0.4, 0.4, 0.4), (0.9, 0.9, 0.9), (0.1, 0.45, 0.9, 1)),
     },
     "b": {
-        "comic": Layout("comic", (0, 0, 0), (1, 1, 1), (0.04, 0.3, 0.48, 0.96)),
-        "letter": Layout("text", (0.25, 0.2, 0.15), (0.97, 0.97, 0.97), (0.02, 0.5, 0.6, 0.98)),
-        "screenshot": Layout("circuit", (0.2, 0.2, 0.3), (0.85, 0.88, 0.93), (0.56, 0, 1, 1)),
-        "score": Layout("music", (0.1, 0.1, 0.1), (0.93, 0.91, 0.86), (0.1, 0, 0.9, 0.52)),
+        "comic": PageLayout("comic", (0, 0, 0), (1, 1, 1), (0.04, 0.3, 0.48, 0.96)),
+        "letter": PageLayout("text", (0.25, 0.2, 0.15), (0.97, 0.97, 0.97), (0.02, 0.5, 0.6, 0.98)),
+        "screenshot": PageLayout("circuit", (0.2, 0.2, 0.3), (0.85, 0.88, 0.93), (0.56, 0, 1, 1)),
+        "score": PageLayout("music", (0.1, 0.1, 0.1), (0.93, 0.91, 0.86), (0.1, 0, 0.9, 0.52)),
     },
 }
 """The layouts of both sets: a to tune by, b to judge by."""

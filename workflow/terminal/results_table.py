@@ -9,7 +9,7 @@ from terminal.sentences import best_filter, read_metrics
 from terminal.words import duration
 
 if TYPE_CHECKING:
-    from config.configuration import Run
+    from config.configuration import ImageNetwork
     from terminal.screen import Screen
 
 _MOST_ROWS = 20
@@ -27,7 +27,7 @@ _REPORTS = {
 }
 
 
-def show(workflow: Any, screen: "Screen | None", networks: Iterable["Run"]) -> None:
+def show(workflow: Any, screen: "Screen | None", networks: Iterable["ImageNetwork"]) -> None:
     """Print the numbers of the networks that this run has worked on, and where to look."""
     done = ""
     if screen:
@@ -53,7 +53,7 @@ def show(workflow: Any, screen: "Screen | None", networks: Iterable["Run"]) -> N
         print(done.strip())
 
 
-def table(results: Path, networks: Sequence["Run"]) -> list[str]:
+def table(results: Path, networks: Sequence["ImageNetwork"]) -> list[str]:
     """Return the lines of a table of networks, without columns in which nothing is known."""
     rows = []
     for network in networks:

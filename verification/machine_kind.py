@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
-Kind = dict[str, str]
+MachineKind = dict[str, str]
 """Names of hardware and software, by what they are."""
 
 
-def kind_of_results(results: Path) -> Kind:
+def kind_of_results(results: Path) -> MachineKind:
     """Return the kind of machine that has made the results, which has to be this one.
 
     The device and the engines are read from the records of the trainings, the rest is found here. A
@@ -34,7 +34,7 @@ def kind_of_results(results: Path) -> Kind:
     }
 
 
-def kind_of_software() -> Kind:
+def kind_of_software() -> MachineKind:
     """Return architecture, libraries, and which of their kernels this processor gets."""
     return {
         "architecture": platform.machine(),
@@ -67,7 +67,7 @@ def _numpy_kernels() -> str:
     return _joined(targets["baseline"], targets.get("found", []))
 
 
-def _kind_of_numba() -> Kind:
+def _kind_of_numba() -> MachineKind:
     """Return the compiler of the cpu engine's kernels, and the processor that it compiles for."""
     import numba
     from llvmlite import binding
@@ -84,7 +84,7 @@ def _kind_of_numba() -> Kind:
     }
 
 
-def _kind_of_cuda() -> Kind:
+def _kind_of_cuda() -> MachineKind:
     import cupy
 
     runtime = cupy.cuda.runtime
