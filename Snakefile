@@ -28,7 +28,6 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/job_needs.smk"
 
 
 # Every product that results/README.md names: Snakemake makes again only those that are targets.

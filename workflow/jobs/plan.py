@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, astuple
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -143,6 +144,26 @@ class Plan:
         """
         training = self.network_of(wildcards)["training"]
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
+
+    def tile_settings(self, job: TileJob) -> Settings:
+        """Return the params of a job on tiles. Snakemake does not compare those that ask for
+        `input`: tiles may be divided among jobs in another way without being trained again.
+        """
+        return {
+            "field": self.field_settings(job.run),
+            "training": self.training_settings(job.first_tile),
+            "execution": lambda wildcards, input: self.execution_settings(job.first_tile, input),
+            "work": lambda wildcards, input: {
+                "image": job.run.image,
+                "network": job.run.field,
+                "tiles": [list(map(astuple, together)) for together in job.listed],
+                "segment": job.segment,
+            },
+        }
+
+    def tiling_of(self, wildcards: Any) -> Settings:
+        """Return the sides of an image and of its tiles."""
+        return asdict(self.tiled[wildcards.image][1])
 
     def device_of(self, wildcards: Any) -> str:
         return self.network_of(wildcards).get("training", self.config["training"])["device"]

@@ -5,10 +5,13 @@ import fcntl
 import importlib.util
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from snakemake_interface_common.exceptions import WorkflowError
+
+from neuralfield.system.errors import NeuralfieldError
 
 
 class UserError(WorkflowError):
@@ -16,6 +19,15 @@ class UserError(WorkflowError):
 
     # stays None when a context manager on the way puts one there
     __traceback__: Any = property(lambda self: None, lambda self, value: None)
+
+
+@contextlib.contextmanager
+def user_errors() -> Iterator[None]:
+    """Raise the package's errors as `UserError`."""
+    try:
+        yield
+    except NeuralfieldError as error:
+        raise UserError(str(error)) from error
 
 
 PACKAGES = {
