@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 20
 _HEADS = (
-    *("image", "network", "dB", "wrong pixels", "enlarged dB", "uncorrected dB"),
+    *("image", "network", "fit, dB", "wrong pixels", "redraw, dB", "uncorrected, dB"),
     *("best filter, dB", "trained in"),
 )
 _NAMES = 2
@@ -78,12 +78,12 @@ def table(results: Path, networks: Sequence["ImageNetwork"]) -> list[str]:
 
 def _cells(numbers: dict[str, Any]) -> list[str]:
     wrong, seconds = numbers.get("wrong_pixels"), numbers.get("train_seconds")
-    enlarged_db, best = numbers.get("upscale_psnr_db"), best_filter(numbers)
+    redraw_db, best = numbers.get("upscale_psnr_db"), best_filter(numbers)
     uncorrected_db = numbers.get("upscale_uncorrected_psnr_db")
     return [
         f"{numbers['psnr_db']:.2f}",
         "" if wrong is None else f"{wrong:,}",
-        "" if enlarged_db is None else f"{enlarged_db:.2f}",
+        "" if redraw_db is None else f"{redraw_db:.2f}",
         "" if uncorrected_db is None else f"{uncorrected_db:.2f}",
         "" if best is None else f"{best[0]} {best[1]:.2f}",
         "" if seconds is None else duration(seconds),

@@ -78,11 +78,11 @@ def best_filter(numbers: Mapping[str, Any]) -> tuple[str, float] | None:
 def in_words(numbers: Mapping[str, Any]) -> str:
     """Return the numbers of an evaluation: of a network of an image, a table, or a classifier."""
     if "psnr_db" in numbers:
-        parts = [f"{numbers['psnr_db']:.1f} dB"]
+        parts = [f"fit {numbers['psnr_db']:.1f} dB"]
         if (wrong := numbers.get("wrong_pixels")) is not None:
             parts.append(count(wrong, "wrong pixel"))
-        if (enlarged_db := numbers.get("upscale_psnr_db")) is not None:
-            parts.append(f"enlarged {enlarged_db:.1f} dB")
+        if (redraw_db := numbers.get("upscale_psnr_db")) is not None:
+            parts.append(f"redraw {redraw_db:.1f} dB")
             if best := best_filter(numbers):
                 parts[-1] += f" (best filter: {best[0]}, {best[1]:.1f})"
         return ", ".join(parts)

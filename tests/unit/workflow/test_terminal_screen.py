@@ -150,7 +150,7 @@ def test_each_finished_thing_has_one_line_with_its_number(screen):
     assert start.startswith("7 jobs on 2 cores; about ")
     assert lines == [
         "cub / siren: trained in 6.0 s, 38.40 dB",
-        "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB"
+        "cub / siren: fit 38.4 dB, 0 wrong pixels, redraw 21.3 dB"
         " (best filter: back-projection, 19.0)",
         "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered,"
         " time-lapse and viewer made",
@@ -352,17 +352,17 @@ def test_the_table_of_results(folder):
     Path("results/cub/old/metrics.json").write_text(json.dumps(other))
     networks = [ImageNetwork("cub", name) for name in ("siren", "old", "missing")]
     assert results_table.table(Path("results"), networks) == [
-        "image  network     dB  wrong pixels  enlarged dB        best filter, dB  trained in",
-        "cub    siren    38.41             0        21.30  back-projection 19.04       6.1 s",
-        "cub    old       9.50                      21.30  back-projection 19.04",
+        "image  network  fit, dB  wrong pixels  redraw, dB        best filter, dB  trained in",
+        "cub    siren      38.41             0       21.30  back-projection 19.04       6.1 s",
+        "cub    old         9.50                     21.30  back-projection 19.04",
     ]
     many = results_table.table(Path("results"), networks[:1] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
     assert results_table.table(Path("results"), []) == []
     Path("results/cub/siren/metrics.json").write_text(json.dumps(corrected))
     heads, *rows = results_table.table(Path("results"), networks)
-    assert "enlarged dB  uncorrected dB" in heads
-    assert "21.30           20.04  back" in rows[0] and "20.04" not in rows[1]
+    assert "redraw, dB  uncorrected, dB" in heads
+    assert "21.30            20.04  back" in rows[0] and "20.04" not in rows[1]
 
 
 def test_a_rule_that_is_not_known_names_what_it_has_made():
