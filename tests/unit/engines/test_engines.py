@@ -50,13 +50,19 @@ class GpuWithNumpy(SimpleNamespace):
         return getattr(np, name)
 
 
-def take_engine(request, precision, device=CPU, **settings):
+GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+
+
+def engine_for(objective, request="auto", precision="auto", device=GPU):
     messages = []
-    dtype = "float64" if precision == "float64" else "float32"
-    objective = make_objective(dtype=dtype, **settings)
     engine = make_engine(request, precision, objective, device, 1, messages.append)
     engine.close()
     return engine, messages
+
+
+def take_engine(request, precision, device=CPU, **settings):
+    dtype = "float64" if precision == "float64" else "float32"
+    return engine_for(make_objective(dtype=dtype, **settings), request, precision, device)
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32"])

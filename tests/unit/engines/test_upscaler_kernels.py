@@ -2,10 +2,9 @@
 
 import pytest
 from kernel_texts import Addressed, complaints_of_compiler, nvrtc, recorded_kernels
-from test_engines import GpuWithNumpy
+from test_engines import GPU, engine_for
 from test_upscaler import make_task, rings
 
-from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.convolution.convolution_plan import (
     backward_plan,
     forward_plan,
@@ -13,13 +12,12 @@ from neuralfield.engines.cuda.convolution.convolution_plan import (
 )
 from neuralfield.engines.cuda.upscaler import upscaler_engine
 from neuralfield.engines.cuda.upscaler.upscaler_pass import layer_shapes
-from neuralfield.system.device import Device, select_device
+from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
 USUAL = {"hidden_layers": 4, "channels": 32, "crop": 32, "batch_pixels": 2048}
 
 
@@ -29,13 +27,6 @@ def objective_of(values=None, **settings):
     trainer.close()
     assert isinstance(trainer.objective, UpscalerObjective)
     return trainer.objective
-
-
-def engine_for(objective, request="auto", precision="auto", device=GPU):
-    messages = []
-    engine = make_engine(request, precision, objective, device, 1, messages.append)
-    engine.close()
-    return engine, messages
 
 
 def test_its_layers_have_no_padding_and_relu_but_for_the_last():

@@ -56,6 +56,14 @@ class FusedPass(Pass):
         """The parts of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
 
+    def _make_parts(self) -> tuple[list[Array], list[Array]]:
+        """Make the parts of the gradients of matrices and their biases, one for each block."""
+        shape, layers = self._shape, self._shape.matrices
+        weights = [self._zeros((self.blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
+        biases = [self._zeros((self.blocks, shape.widths[i])) for i in layers]
+        self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
+        return weights, biases
+
     @classmethod
     def unsupported_reason(
         cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int

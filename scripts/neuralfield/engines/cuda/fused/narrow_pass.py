@@ -59,9 +59,7 @@ class NarrowPass(FusedPass):
         blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
         super().__init__(given, shape, blocks, backward=False)
         none = [None] * (len(shape.hidden) - len(shape.matrices))
-        weights = [self._zeros((blocks, shape.fan_in(i), shape.widths[i])) for i in shape.matrices]
-        biases = [self._zeros((blocks, shape.widths[i])) for i in shape.matrices]
-        self._parts_of = dict(zip(shape.matrices, zip(weights, biases, strict=True), strict=True))
+        weights, biases = self._make_parts()
         self._table: TableGradient | None = None
         features = gradients = None
         if given.network.encoding == "hashgrid":

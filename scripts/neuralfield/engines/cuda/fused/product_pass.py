@@ -43,9 +43,7 @@ class ProductPass(FusedPass):
         blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
         super().__init__(given, shape, blocks, backward=True)
         layers = shape.matrices
-        weights = [self._zeros((blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
-        biases = [self._zeros((blocks, shape.widths[i])) for i in layers]
-        self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
+        weights, biases = self._make_parts()
         copies = [self._stream.copy_of(index, 1.0) for index in layers]
         matrices = [copy.forward for copy in copies] + [copy.backward for copy in copies]
         arguments = self._arguments_of([*matrices, *weights, *biases])

@@ -13,7 +13,6 @@
 // Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
 // FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
-#include "../fused/warpgroup.cuh"
 #include "../fused/weight_job.cuh"
 
 constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
@@ -61,7 +60,6 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
     constexpr int own_blocks = (columns / 8 + 3) / 4;  // of 8 columns, whose bias a warp adds up
     int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     bool has_bias = job.bias_partial && (alternate || group == 0);
-    const uint32_t ones = 0x3C003C00;
     float sums[columns / 2], bias[own_blocks][2];
 #pragma unroll
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
@@ -90,19 +88,9 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
 #pragma unroll
                 for (int block = 0; block < own_blocks; ++block) {
                     int place_in_row = warp + 4 * block;
-                    if (place_in_row < columns / 8) {
-                        float rows_alike[4] = {};
-#pragma unroll
-                        for (int k = 0; k < TILE_POINTS / 16; k += 2) {
-                            uint32_t blocks[4];
-                            load_transposed(blocks, gradients + (2 * k + lane / 8) * gradient_row +
-                                                        place_in_row * 128 + lane % 8 * 16);
-                            warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
-                            warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
-                        }
-                        bias[block][0] += rows_alike[0];
-                        bias[block][1] += rows_alike[1];
-                    }
+                    if (place_in_row < columns / 8)
+                        add_bias_gradients(bias[block], gradients, gradient_row, place_in_row,
+                                           lane);
                 }
                 fence_shared();  // gradients are read before the next ones are copied there
             }

@@ -8,7 +8,6 @@
 //
 // Constants: WEIGHT_STAGES, and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
-#include "../fused/warpgroup.cuh"
 #include "../fused/weight_job.cuh"
 #include "weight_sums.cuh"
 
@@ -47,7 +46,6 @@ __device__ __forceinline__ void add_up(const Job& job, char* buffer) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first_row = warp / across * own_rows * 16;
     const int first_column = warp % across * own_columns * 16;
-    const uint32_t ones = 0x3C003C00;
     float sums[own_rows][own_columns * 8] = {}, bias[own_blocks][2] = {};
 
     const int count = job.full.count + job.last.count;
@@ -87,17 +85,7 @@ __device__ __forceinline__ void add_up(const Job& job, char* buffer) {
         for (int block = 0; block < own_blocks; ++block) {
             const int place = warp + 8 * block;
             if (columns % 64 && place >= columns / 8) continue;
-            float rows_alike[4] = {};
-#pragma unroll
-            for (int k = 0; k < TILE_POINTS / 16; k += 2) {
-                uint32_t blocks[4];
-                load_transposed(blocks, gradients + (2 * k + lane / 8) * gradient_row +
-                                            place * 128 + lane % 8 * 16);
-                warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
-                warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
-            }
-            bias[block][0] += rows_alike[0];
-            bias[block][1] += rows_alike[1];
+            add_bias_gradients(bias[block], gradients, gradient_row, place, lane);
         }
     }
     wait_for_copies<0>();
