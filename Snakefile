@@ -28,7 +28,6 @@ container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/job_needs.smk"
 
 
 # Every product that results/README.md names: Snakemake makes again only those that are targets.
@@ -73,10 +72,10 @@ if workflow.is_main_process and not IS_MODULE:
 
 
 onsuccess:
-    from terminal import results
+    from terminal import results_table
 
     recovery.forget_states(PLAN.state_folders())
-    results.show(workflow, screen, PLAN.runs)
+    results_table.show(workflow, screen, PLAN.runs)
 
 
 onerror:

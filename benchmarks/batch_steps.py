@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from measuring.environment import describe, measure_ceilings
 from measuring.measure import Effort, Timing, markdown_table, number_text, time_calls
-from measuring.rows import Row, random_values, training_multiply_adds
+from measuring.rows import StepRow, random_values, training_multiply_adds
 
 from neuralfield.engines import EngineBatch
 from neuralfield.fields import field_settings
@@ -134,7 +134,7 @@ def _floor_s(
 ) -> float:
     objective = trainer.objective
     assert isinstance(objective, ImageObjective)
-    row = Row("", field, objective.batches.size, objective.points, "rgb")
+    row = StepRow("", field, objective.batches.size, objective.points, "rgb")
     matrices_s = ceilings.floor_s(networks * training_multiply_adds(row), 0)
     properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
     cycles_per_s = 1e3 * properties["clockRate"]

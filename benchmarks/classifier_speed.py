@@ -58,9 +58,9 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
         works[ours.name] = _our_steps(task, device, ours, arguments.threads, steps)
     fastest = next(iter(works))
     for peer in available_peers(device, arguments):
-        from torch_peers.classifier import TorchSteps
+        from torch_peers.classifier import ClassifierSteps
 
-        theirs = TorchSteps(task, device, peer)
+        theirs = ClassifierSteps(task, device, peer)
         samples = Batches(np, count, batch, task.training.random_seed).indices(0)
         checked_error(report, row, peer, theirs.first_gradient(samples), reference)
         works[peer.name] = _finished(theirs, device, steps)

@@ -19,7 +19,7 @@ from measuring.rows import (
     HASHGRID_16,
     SIREN,
     STEPS,
-    Row,
+    StepRow,
     reduced_field,
     rendering_multiply_adds,
     training_multiply_adds,
@@ -39,14 +39,14 @@ _ROWS_PER_BLOCK = 16
 
 ROWS = (
     STEPS[1],
-    Row("siren 3x128, 200x200 grey", SIREN | {"width": 128}, 200, 200, "grey"),
+    StepRow("siren 3x128, 200x200 grey", SIREN | {"width": 128}, 200, 200, "grey"),
     STEPS[2],
-    Row("finer 3x128, 200x200 grey", {"type": "finer", "width": 128}, 200, 200, "grey"),
-    Row("gauss 3x128, 200x200 grey", {"type": "gauss", "width": 128}, 200, 200, "grey"),
-    Row("wire 3x90, 200x200 grey", {"type": "wire"}, 200, 200, "grey"),
-    Row("cafe, 200x200 grey", CAFE, 200, 200, "grey"),
-    Row("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
-    Row("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
+    StepRow("finer 3x128, 200x200 grey", {"type": "finer", "width": 128}, 200, 200, "grey"),
+    StepRow("gauss 3x128, 200x200 grey", {"type": "gauss", "width": 128}, 200, 200, "grey"),
+    StepRow("wire 3x90, 200x200 grey", {"type": "wire"}, 200, 200, "grey"),
+    StepRow("cafe, 200x200 grey", CAFE, 200, 200, "grey"),
+    StepRow("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
+    StepRow("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
 )
 COLUMNS = {
     "milliseconds": "ms",
@@ -59,7 +59,7 @@ COLUMNS = {
 }
 
 
-class Product:
+class MatrixProduct:
     """A large float32 matrix product by NumPy's BLAS on all cores: the most that cores can do."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -79,7 +79,7 @@ def add_entries(
     part: str,
     row: str,
     samples: dict[str, list[Sample]],
-    product: Product,
+    product: MatrixProduct,
     multiply_adds: int,
     pixels: int | None = None,
 ) -> None:
@@ -110,7 +110,7 @@ def add_entries(
 
 def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]) -> None:
     """Measure a full-batch training step of each row, by each system."""
-    threads, product = arguments.threads, Product(arguments)
+    threads, product = arguments.threads, MatrixProduct(arguments)
     chosen = [row for row in ROWS if arguments.rows in row.name]
     for row in (row.reduced() if arguments.quick else row for row in chosen):
         reference = first_gradient(row.task("float64", "adam"), DEVICE, "tape")
@@ -121,9 +121,9 @@ def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[An
             steps = TrainingSteps(row.task("float32"), DEVICE, ours.engine, threads)
             works[ours.name] = with_one_core_blas(steps)
         for peer in peers:
-            from torch_peers.fields import TorchSteps
+            from torch_peers.fields import FieldSteps
 
-            steps = TorchSteps(row.task("float32"), DEVICE, peer)
+            steps = FieldSteps(row.task("float32"), DEVICE, peer)
             checked_error(report, row.name, peer, steps.first_gradient(), reference)
             works[peer.name] = steps
         samples = in_turns(works, arguments.rounds, arguments.sample_s)
@@ -138,7 +138,7 @@ def measure_rendering(
     side = 64 if arguments.quick else arguments.drawing_side
     network = build_field(settings, _SHAPE)
     model = Model(settings, _SHAPE, "rgb", network.arrays, {"precision": "float32"})
-    product, size = Product(arguments), (side, side)
+    product, size = MatrixProduct(arguments), (side, side)
     works: dict[str, Work] = {PRODUCT: product}
     works[CPU.name] = DeviceRendering(model, size, DEVICE, arguments.threads)
     for peer in peers:

@@ -44,7 +44,7 @@ _HEADER = (
 )
 
 
-class Row(NamedTuple):
+class DrawingScore(NamedTuple):
     """The measurements of a render, or of a filter."""
 
     render_db: float
@@ -128,15 +128,15 @@ def _mean_render(
 
 def _measured(
     values: np.ndarray, pair: ImagePair, filter_db: float, factor: int, seconds: float
-) -> Row:
+) -> DrawingScore:
     truth = pair.truth.values()
     seen = Artefacts.of(values, truth, factor)
-    return Row(psnr_db(values, truth), filter_db, seen.specks, seen.ringing, seconds)
+    return DrawingScore(psnr_db(values, truth), filter_db, seen.specks, seen.ringing, seconds)
 
 
-def _print_means(network: str, rows: list[Row]) -> None:
+def _print_means(network: str, rows: list[DrawingScore]) -> None:
     render_db, filter_db, specks, ringing, seconds = np.mean(rows, axis=0).tolist()
-    mean = Row(render_db, filter_db, specks, ringing, seconds).cells()
+    mean = DrawingScore(render_db, filter_db, specks, ringing, seconds).cells()
     least_db, most_specks = min(row.over_db for row in rows), max(row.specks for row in rows)
     mean[2] += f", least {least_db:+.2f}"
     mean[3] += f", most {most_specks:.0f}"

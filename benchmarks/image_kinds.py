@@ -16,7 +16,7 @@ import numpy as np
 from measuring.command_line import new_parser, start
 from measuring.drawing_kinds import KINDS, drawing_of
 from measuring.measure import print_header, print_row
-from measuring.mixed_pages import PAGES, mixed_page
+from measuring.page_layouts import PAGES, mixed_page
 
 from neuralfield.images import ImageData, read_image, resize_image
 from neuralfield.images.kind import ToneCount

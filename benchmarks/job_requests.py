@@ -22,7 +22,7 @@ _ONE_BY_ONE = re.compile(r"(train_batch|train_tiles(?:_segment)?)_.+")
 
 
 @dataclass(frozen=True)
-class Job:
+class EndedJob:
     """One job that has ended; `asked_mb` are 10^6 and `used_mb` 2^20 bytes, as in Snakemake."""
 
     rule: str
@@ -37,7 +37,7 @@ class Job:
         return self.used_mb * 2**20 <= self.asked_mb * 1e6 and self.used_s <= self.asked_s
 
 
-def read_jobs(folder: Path) -> Iterator[Job]:
+def read_jobs(folder: Path) -> Iterator[EndedJob]:
     """Yield the jobs whose benchmarks are in a folder, if these have what was requested."""
     csv.field_size_limit(sys.maxsize)
     for path in sorted(folder.rglob("*.benchmark.tsv")):
@@ -45,7 +45,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
             for row in csv.DictReader(file, delimiter="\t"):
                 if row.get("resources") and row["max_rss"] != "NA":
                     asked = ast.literal_eval(row["resources"])
-                    yield Job(
+                    yield EndedJob(
                         _ONE_BY_ONE.sub(r"\1", row["rule_name"]),
                         asked["mem_mb"],
                         float(row["max_rss"]),
@@ -54,7 +54,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
                     )
 
 
-def table(jobs: Iterable[Job]) -> str:
+def table(jobs: Iterable[EndedJob]) -> str:
     """Return a line for each rule: of its jobs, the one that came nearest to its request."""
     lines = [f"{'rule':16}{'jobs':>5}{'MB asked':>10}{'used':>8}{'min asked':>11}{'used':>8}"]
     for rule, group in groupby(sorted(jobs, key=lambda job: job.rule), lambda job: job.rule):

@@ -7,7 +7,7 @@ A page is a drawing with a photograph in it, of `side` times `factor` pixels: th
 is trained on it reduced, in 8 bits, and rendered at the full size. A network is a preset or one of
 config.yaml, and the settings that are changed in it. The photographs that are named are set into
 the pages of a set in turn: settings are tuned on set a and judged on set b
-(measuring/mixed_pages.py). Gains are over the best filter of the whole page, of its drawing and of
+(measuring/page_layouts.py). Gains are over the best filter of the whole page, of its drawing and of
 its photograph, in dB. Specks are explained in measuring/artefacts.py, in levels of 255, and are
 those of the drawing. `--save FOLDER` keeps the renders and the truths.
 """
@@ -22,7 +22,7 @@ from measuring.artefacts import Artefacts
 from measuring.command_line import new_parser, start
 from measuring.field_runs import ImagePair, fit_and_render
 from measuring.measure import print_header, print_row
-from measuring.mixed_pages import PAGES, mixed_page, photograph_place
+from measuring.page_layouts import PAGES, mixed_page, photograph_place
 from measuring.preset_network import PresetNetwork
 
 from neuralfield.images import ImageData, read_image, resize_image, write_image
@@ -36,7 +36,7 @@ _HEADER = (
 )
 
 
-class Page:
+class MixedPage:
     """A page and what it is trained on, and the dB of the best filter in each of its parts."""
 
     def __init__(self, name: str, kind: str, photograph: Path, side: int, factor: int) -> None:
@@ -67,7 +67,7 @@ def main(arguments: argparse.Namespace) -> None:
     device = select_device(arguments.device)
     kinds = zip(arguments.kinds or PAGES[arguments.set], cycle(arguments.photographs), strict=False)
     pages = {
-        kind: Page(arguments.set, kind, photograph, arguments.side, arguments.factor)
+        kind: MixedPage(arguments.set, kind, photograph, arguments.side, arguments.factor)
         for kind, photograph in kinds
     }
     print(f"{device.name}, {arguments.threads} threads; set {arguments.set}\n")

@@ -14,7 +14,7 @@ from measuring.command_line import new_parser, start
 from measuring.environment import describe
 from measuring.measure import Deadline, Effort, Report, time_calls
 from measuring.ours import CUDA_MIXED, TrainingSteps, checked_error, first_gradient
-from measuring.rows import BATCHES, STEPS, Row
+from measuring.rows import BATCHES, STEPS, StepRow
 
 from neuralfield.engines.cuda import field_engine
 from neuralfield.system.device import Device, select_device
@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     return report.publish(describe(device), arguments.output)
 
 
-def _measured(row: Row, reference: Any, device: Device, report: Report) -> dict[str, Any]:
+def _measured(row: StepRow, reference: Any, device: Device, report: Report) -> dict[str, Any]:
     gradient = first_gradient(row.task("mixed", "adam"), device, "cuda")
     error = checked_error(report, row.name, CUDA_MIXED, gradient, reference)
     with TrainingSteps(row.task("mixed"), device, "cuda") as steps:

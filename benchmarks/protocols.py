@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
         if is_paper and reason is not None:
             report.add(_PART, comparison.row, OURS, left_out=f"nothing to compare with: {reason}")
             continue
-        systems: dict[str, Callable[[Training], dict[str, Any]]]
+        systems: dict[str, Callable[[ProtocolTraining], dict[str, Any]]]
         systems = {OURS: partial(comparison.ours, threads=arguments.threads)}
         if (is_paper or arguments.pytorch) and reason is None:
             systems[PAPER] = comparison.as_in_paper
@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     return report.publish(found, arguments.output)
 
 
-class Training(NamedTuple):
+class ProtocolTraining(NamedTuple):
     """One training of a protocol, by one image and seed.
 
     Attributes
@@ -111,7 +111,7 @@ class Comparison:
         words = f"{protocol.steps:,} steps, {protocol.training_in_words}"
         self.row = f"{protocol.name}, {protocol.image}, {self._size}, {words}"
         self.trainings = [
-            Training(
+            ProtocolTraining(
                 *(f"{self.row}, {name}, seed {seed}", name, image, seed),
                 protocol.settings | {"random_seed": seed},
             )
@@ -119,12 +119,12 @@ class Comparison:
             for name, image in images.items()
         ]
 
-    def ours(self, training: Training, threads: int) -> dict[str, Any]:
+    def ours(self, training: ProtocolTraining, threads: int) -> dict[str, Any]:
         """Train and measure our network."""
         field = self._protocol.field
         return fit(training.image, field, training.settings, self._device, threads)._asdict()
 
-    def as_in_paper(self, training: Training) -> dict[str, Any]:
+    def as_in_paper(self, training: ProtocolTraining) -> dict[str, Any]:
         """Train and measure a program with the paper's formula."""
         from torch_peers.papers import train_as_in_paper
 
@@ -155,7 +155,7 @@ class Comparison:
 
     def _line(
         self,
-        trainings: list[Training],
+        trainings: list[ProtocolTraining],
         ours: list[dict[str, Any]],
         theirs_db: list[float],
         whose: str,

@@ -140,7 +140,7 @@ def run_part(folder: Path, tool: str, until: float) -> int:
 # ---- in the process that starts them ---------------------------------------------------------
 
 
-class Part:
+class SanitizerRun:
     """Some of the tests, under way in a process under a tool of the sanitizer."""
 
     def __init__(
@@ -204,7 +204,7 @@ class Part:
         return self._log[-300:].decode(errors="replace")
 
 
-def add_to_report(report: Report, parts: list[Part]) -> None:
+def add_to_report(report: Report, parts: list[SanitizerRun]) -> None:
     """Count tests by kind and tool, and findings."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for part in parts:
@@ -239,7 +239,7 @@ def main(arguments: argparse.Namespace) -> int:
     shares, report = share_out(collect_tests(arguments.k), arguments.processes), Report()
     with tempfile.TemporaryDirectory() as temporary:
         parts = [
-            Part(
+            SanitizerRun(
                 arguments.sanitizer,
                 tool,
                 tests,

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measuring.chromium import GPU, SOFTWARE, Page, chromium, missing_reason
+from measuring.chromium import GPU, SOFTWARE, BrowserPage, chromium, missing_reason
 from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
 from PIL import Image
@@ -144,7 +144,7 @@ def write_page(folder: Path, name: str) -> Path:
     return page
 
 
-def count(page: Page, path: Path) -> list[int]:
+def count(page: BrowserPage, path: Path) -> list[int]:
     """Count passes, products and the texels read by WebGL for a point."""
     page.open(path, "#gpu", wait=False)
     page.wait("window.viewer && viewer.tiles")
@@ -152,7 +152,7 @@ def count(page: Page, path: Path) -> list[int]:
     return page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
 
 
-def measure(page: Page, path: Path, seconds: float, by: str) -> list[str]:
+def measure(page: BrowserPage, path: Path, seconds: float, by: str) -> list[str]:
     """Time what a page does by "webgl" or by "webgpu"."""
     page.open(path, f"#{by}", wait=False)
     page.wait("window.viewer && viewer.tiles && viewer.tiles.finished")
@@ -176,7 +176,7 @@ def measure(page: Page, path: Path, seconds: float, by: str) -> list[str]:
     ]
 
 
-def fidelity(page: Page, path: Path) -> tuple[int, str]:
+def fidelity(page: BrowserPage, path: Path) -> tuple[int, str]:
     """Return how many networks a page has, and how near some are to the snapshots kept."""
     page.open(path, wait=False)
     page.wait("window.viewer && viewer.tiles")

@@ -30,7 +30,7 @@ _SUFFIX = ".benchmark.tsv"
 
 
 @dataclass(frozen=True)
-class Job:
+class TimedJob:
     """A job's name and rule, and when it ran, in seconds since Snakemake was started."""
 
     name: str
@@ -45,7 +45,7 @@ class Job:
         return self.ended_s - self.started_s
 
 
-def read_jobs(logs: Path, started_at_s: float) -> list[Job]:
+def read_jobs(logs: Path, started_at_s: float) -> list[TimedJob]:
     """Read the jobs of a run, sorted by their starts; `started_at_s` is in seconds since 1970."""
     jobs = []
     for path in logs.rglob(f"*{_SUFFIX}"):
@@ -55,11 +55,11 @@ def read_jobs(logs: Path, started_at_s: float) -> list[Job]:
         processor_s = float(row["cpu_time"]) if row["cpu_time"] not in ("NA", "-") else 0.0
         name = os.fspath(path.relative_to(logs)).removesuffix(_SUFFIX)
         rule = row.get("rule_name") or Path(name).name
-        jobs.append(Job(name, rule, ended_s - float(row["s"]), ended_s, processor_s))
+        jobs.append(TimedJob(name, rule, ended_s - float(row["s"]), ended_s, processor_s))
     return sorted(jobs, key=lambda job: (job.started_s, job.name))
 
 
-def idle_s(jobs: list[Job], cores: int, total_s: float) -> float:
+def idle_s(jobs: list[TimedJob], cores: int, total_s: float) -> float:
     """Return the core-seconds in which no job ran; a job counts as one core."""
     return cores * total_s - sum(job.seconds for job in jobs)
 
@@ -101,7 +101,7 @@ def main(options: argparse.Namespace) -> int:
     for job in jobs:
         times = (job.started_s, job.ended_s, job.seconds, job.processor_s)
         print_row(job.name, *(f"{seconds:.1f}" for seconds in times))
-    by_rule: dict[str, list[Job]] = defaultdict(list)
+    by_rule: dict[str, list[TimedJob]] = defaultdict(list)
     for job in jobs:
         by_rule[job.rule].append(job)
     print()
@@ -120,7 +120,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _processor_s(jobs: list[Job]) -> float:
+def _processor_s(jobs: list[TimedJob]) -> float:
     return sum(job.processor_s for job in jobs)
 
 

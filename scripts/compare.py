@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from entry.job import run_job
-from entry.sweep_tables import MEASURES, Row, read_table
+from entry.sweep_tables import MEASURES, TableRow, read_table
 from neuralfield.system.files import write_atomically
 
 
@@ -29,7 +29,7 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
     _write_table(by_image, images)
 
 
-def on_each_image(runs: Sequence[Row]) -> list[Row]:
+def on_each_image(runs: Sequence[TableRow]) -> list[TableRow]:
     """Return means over seeds, and ranks among the networks of the same image.
 
     The rank is by ``score_db``: of the render against the source where that is larger, else of the
@@ -51,7 +51,7 @@ def on_each_image(runs: Sequence[Row]) -> list[Row]:
     return rows
 
 
-def over_all_images(runs: Sequence[Row], on_images: Sequence[Row]) -> list[Row]:
+def over_all_images(runs: Sequence[TableRow], on_images: Sequence[TableRow]) -> list[TableRow]:
     """Return means over seeds and images, and ranks by the mean of the ranks on the images."""
     rows = []
     for described, group in _by_combination(runs):
@@ -63,9 +63,9 @@ def over_all_images(runs: Sequence[Row], on_images: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row["rank"])
 
 
-def spread(runs: Sequence[Row]) -> Row:
+def spread(runs: Sequence[TableRow]) -> TableRow:
     """Return the number of runs, and mean and standard deviation (n - 1) of each measure."""
-    row: Row = {"runs": len(runs)}
+    row: TableRow = {"runs": len(runs)}
     for measure in MEASURES:
         values = [run[measure] for run in runs if run[measure] is not None]
         row[f"{measure}_mean"] = fmean(values) if values else None
@@ -73,9 +73,9 @@ def spread(runs: Sequence[Row]) -> Row:
     return row
 
 
-def _by_combination(runs: Sequence[Row]) -> list[tuple[Row, list[Row]]]:
+def _by_combination(runs: Sequence[TableRow]) -> list[tuple[TableRow, list[TableRow]]]:
     """Return each network's names and settings, and its runs; networks in order of appearance."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[TableRow]] = {}
     for run in runs:
         groups.setdefault(run["combination"], []).append(run)
     described = ("sweep", "combination", "base_field")
@@ -85,7 +85,7 @@ def _by_combination(runs: Sequence[Row]) -> list[tuple[Row, list[Row]]]:
     ]
 
 
-def _write_table(path: Path, rows: Sequence[Row]) -> None:
+def _write_table(path: Path, rows: Sequence[TableRow]) -> None:
     content = io.StringIO()
     table = csv.DictWriter(content, rows[0], lineterminator="\n")
     table.writeheader()

@@ -5,7 +5,7 @@ from typing import Any
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from neuralfield.images.facts import kind_in
+from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.rendering.pyramid import write_pyramid, write_tiff
 from neuralfield.rendering.render import size_for_longer_side

@@ -5,7 +5,7 @@ from pathlib import Path
 from entry.job import reporter, run_job
 from neuralfield.images import read_facts, read_image, resize_image, write_facts, write_image
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import kind_in
+from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
 
 _KINDS = {

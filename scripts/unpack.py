@@ -17,7 +17,7 @@ from neuralfield.images import (
     write_pixel_file,
 )
 from neuralfield.images.colour import Report, log
-from neuralfield.images.facts import kind_facts, tile_digest
+from neuralfield.images.image_facts import kind_facts, tile_digest
 from neuralfield.images.kind import ToneCount
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError

@@ -12,7 +12,7 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import require_recorded
 from neuralfield.tasks.image.mosaic import load_trained
 from neuralfield.training.history import read_history
-from neuralfield.viewing.page import viewer_page
+from neuralfield.viewing.viewer_page import viewer_page
 
 
 def main(

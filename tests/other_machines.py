@@ -28,7 +28,7 @@ NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
 
 
 @dataclass(frozen=True)
-class Setting:
+class Machine:
     """The ways in which another machine or user differs from this one.
 
     Attributes
@@ -79,8 +79,8 @@ def _threads(count: int) -> dict[str, str]:
 
 
 SETTINGS = {
-    "as it is": Setting("nothing"),
-    "haswell": Setting(
+    "as it is": Machine("nothing"),
+    "haswell": Machine(
         "OpenBLAS for Haswell, NumPy without AVX-512, umask 077, other random seeds",
         {
             "OPENBLAS_CORETYPE": "Haswell",
@@ -89,7 +89,7 @@ SETTINGS = {
         },
         umask=0o077,
     ),
-    "zen": Setting(
+    "zen": Machine(
         "OpenBLAS for Zen, Numba for Haswell, random order, a path with a space and an umlaut",
         {
             "OPENBLAS_CORETYPE": "Zen",
@@ -99,7 +99,7 @@ SETTINGS = {
         ("-p", "randomly", "--randomly-seed=1"),
         folder="mein Löwe",
     ),
-    "nehalem": Setting(
+    "nehalem": Machine(
         "OpenBLAS for Nehalem, NumPy and Numba without AVX2 and FMA, LANG=C",
         {
             "OPENBLAS_CORETYPE": "Nehalem",
@@ -110,19 +110,19 @@ SETTINGS = {
             "LANG": "C",
         },
     ),
-    "skylakex": Setting(
+    "skylakex": Machine(
         "OpenBLAS for Skylake-X, another user than root, no network",
         {"OPENBLAS_CORETYPE": "SkylakeX"},
         no_network=True,
         other_user=True,
     ),
-    "user": Setting(
+    "user": Machine(
         "another user than root, no network, 1 thread, other random seeds",
         {**_threads(1), "NEURALFIELD_TEST_SEED": "2"},
         no_network=True,
         other_user=True,
     ),
-    "threads": Setting(
+    "threads": Machine(
         "4 threads, random order, umask 077",
         _threads(4),
         ("-p", "randomly", "--randomly-seed=2"),
@@ -156,7 +156,7 @@ def main() -> None:
     sys.exit(failed)
 
 
-def run_tests(setting: Setting, processes: int, options: list[str]) -> tuple[int, str]:
+def run_tests(setting: Machine, processes: int, options: list[str]) -> tuple[int, str]:
     """Run pytest in a copy of the checkout; its exit code and its last line."""
     with tempfile.TemporaryDirectory(prefix="neuralfield_") as parent:
         home = Path(parent, "home")

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
 
-from jobs.results_manifest import NAME, Output, read_manifest  # noqa: E402
+from jobs.results_manifest import NAME, RecordedOutput, read_manifest  # noqa: E402
 from neuralfield.system.errors import InputError  # noqa: E402
 from neuralfield.system.files import visible_files  # noqa: E402
 from neuralfield.system.provenance import sha256_of  # noqa: E402
@@ -65,7 +65,9 @@ def check(results: Path) -> tuple[int, list[InputError]]:
     return len(known), sorted(findings, key=str)
 
 
-def _differences(file: Path, sha256: str, made: Path, output: Output) -> Iterator[InputError]:
+def _differences(
+    file: Path, sha256: str, made: Path, output: RecordedOutput
+) -> Iterator[InputError]:
     """Yield an error if a file differs from the manifest."""
     try:
         if sha256_of(file) == sha256:
@@ -83,13 +85,13 @@ def _differences(file: Path, sha256: str, made: Path, output: Output) -> Iterato
     yield InputError(str(file), found, expected, _remedy(file, made))
 
 
-def _missing(file: Path, made: Path, output: Output) -> InputError:
+def _missing(file: Path, made: Path, output: RecordedOutput) -> InputError:
     expected = f"what the rule {output.rule} made"
     remedy = "run the same command again" if file == made else _remedy(file, made)
     return InputError(str(file), "there is no such file", expected, remedy)
 
 
-def _foreign(file: Path, results: Path, outputs: dict[str, Output]) -> InputError:
+def _foreign(file: Path, results: Path, outputs: dict[str, RecordedOutput]) -> InputError:
     """Describe a file that the manifest does not name."""
     for parent in file.relative_to(results).parents:
         if output := outputs.get(parent.as_posix()):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from facts import Facts
-from kind import Kind
+from machine_kind import MachineKind
+from result_facts import Facts
 
 EQUAL, WITHIN, DIFFERENT = "bytes equal", "within tolerance", "different"
 MISSING, UNEXPECTED = "missing", "not in the manifest"
@@ -51,7 +51,7 @@ class Entry:
     """The results of a run on one kind of machine."""
 
     engine_version: int
-    kind: Kind
+    kind: MachineKind
     files: Mapping[str, Facts]
 
     @property
@@ -80,7 +80,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
     return path
 
 
-def nearest_entry(entries: list[Entry], kind: Kind) -> Entry:
+def nearest_entry(entries: list[Entry], kind: MachineKind) -> Entry:
     """Return the entry with most in common with a kind of machine: first device, then engine."""
 
     def likeness(entry: Entry) -> tuple[bool, bool, int]:
@@ -90,7 +90,7 @@ def nearest_entry(entries: list[Entry], kind: Kind) -> Entry:
     return max(entries, key=likeness)
 
 
-def differences_of_kind(here: Kind, there: Kind) -> list[str]:
+def differences_of_kind(here: MachineKind, there: MachineKind) -> list[str]:
     """Describe the differences of two machines, a line each."""
     return [
         f"{key}: {here.get(key, 'none')} here, {there.get(key, 'none')} in the manifest"

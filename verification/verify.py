@@ -31,8 +31,8 @@ from comparison import (  # noqa: E402
     read_manifest,
     write_entry,
 )
-from facts import facts_of_results  # noqa: E402
-from kind import Kind, kind_of_results  # noqa: E402
+from machine_kind import MachineKind, kind_of_results  # noqa: E402
+from result_facts import facts_of_results  # noqa: E402
 
 from neuralfield.system.errors import InputError, NeuralfieldError  # noqa: E402
 from neuralfield.version import ENGINE_VERSION  # noqa: E402
@@ -55,7 +55,7 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
         raise NeuralfieldError("verify", f"Snakemake ended with {code}", "0", "mend what it names")
 
 
-def judge(results: Path, manifest: Path) -> tuple[Entry, Kind, list[Verdict]]:
+def judge(results: Path, manifest: Path) -> tuple[Entry, MachineKind, list[Verdict]]:
     """Compare results with the entry of the manifest that is nearest to this machine.
 
     Raises
@@ -82,7 +82,7 @@ def entry_of(results: Path) -> Entry:
     return Entry(ENGINE_VERSION, kind_of_results(results), facts_of_results(results))
 
 
-def report(entry: Entry, kind: Kind, verdicts: list[Verdict]) -> str:
+def report(entry: Entry, kind: MachineKind, verdicts: list[Verdict]) -> str:
     """Return a line for each result, and their sum."""
     width = max(len(verdict.name) for verdict in verdicts)
     lines = [f"{v.name:{width}}  {v.status:{len(WITHIN)}}  {v.detail}".rstrip() for v in verdicts]

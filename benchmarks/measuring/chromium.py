@@ -21,7 +21,7 @@ GPU = (
 )
 
 
-class Page:
+class BrowserPage:
     """A page in a browser."""
 
     def __init__(self, driver: Any) -> None:
@@ -92,7 +92,7 @@ def _program() -> str | None:
 
 
 @contextmanager
-def chromium(renderer: Sequence[str] = SOFTWARE) -> Iterator[Page]:
+def chromium(renderer: Sequence[str] = SOFTWARE) -> Iterator[BrowserPage]:
     """Start a browser, where there is no `missing_reason`."""
     webdriver: Any = importlib.import_module("selenium.webdriver")
     options = webdriver.ChromeOptions()
@@ -103,6 +103,6 @@ def chromium(renderer: Sequence[str] = SOFTWARE) -> Iterator[Page]:
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
         driver.set_script_timeout(120)
-        yield Page(driver)
+        yield BrowserPage(driver)
     finally:
         driver.quit()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from measuring.measure import Deadline, Effort, Report
-from measuring.rows import Ceilings, Row
+from measuring.rows import Ceilings, StepRow
 from neuralfield.system.device import Device
 
 
@@ -30,7 +30,7 @@ class Context:
     quick: bool
     with_peers: bool
 
-    def sized(self, row: Row) -> Row:
+    def sized(self, row: StepRow) -> StepRow:
         """The row, or its tiny form where `quick` asks for that."""
         return row.reduced() if self.quick else row
 

@@ -24,7 +24,7 @@ _SWEEP_SHARE = 40
 """The runs that try a rate have this fraction of the epochs: one in so many."""
 
 
-class _Steps(Protocol):
+class _PeerSteps(Protocol):
     def __call__(self, steps: int) -> None: ...
     def arrays(self) -> dict[str, np.ndarray]: ...
 
@@ -126,14 +126,14 @@ def _train_with_ours(task: ImageTask, ours: Ours, context: Context) -> dict[str,
 
 
 def _train_with_peer(task: ImageTask, peer: Any, context: Context) -> dict[str, Any]:
-    from torch_peers.fields import TorchSteps, release_memory
+    from torch_peers.fields import FieldSteps, release_memory
 
-    found = _train(task, TorchSteps(task, context.device, peer), context)
+    found = _train(task, FieldSteps(task, context.device, peer), context)
     release_memory()
     return found
 
 
-def _train(task: ImageTask, steps: _Steps, context: Context) -> dict[str, Any]:
+def _train(task: ImageTask, steps: _PeerSteps, context: Context) -> dict[str, Any]:
     """Take all steps of a task and measure the fit, unless the part's time ends first."""
     taken, wanted = 0, task.training.steps
     start_s = time.perf_counter()

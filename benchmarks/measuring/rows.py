@@ -32,7 +32,7 @@ moment and a direction."""
 
 
 @dataclass(frozen=True)
-class Row:
+class StepRow:
     """A training step over the pixels of an image, or some of them.
 
     Attributes
@@ -95,16 +95,16 @@ class Row:
         task = self.task("float32")
         return build_field(task.field, task.shape, task.training.random_seed)
 
-    def reduced(self) -> "Row":
+    def reduced(self) -> "StepRow":
         """A step of the same kind that is small enough to try everything on a CPU."""
         width, height = self.width // _REDUCTION, self.height // _REDUCTION
         return replace(self, field=reduced_field(self.field), width=width, height=height)
 
 
 STEPS = (
-    Row("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=_SIREN_BAR_MS),
-    Row("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey", bar_ms=0.15),
-    Row(
+    StepRow("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=_SIREN_BAR_MS),
+    StepRow("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey", bar_ms=0.15),
+    StepRow(
         "original tanh network, 200x200",
         ORIGINAL,
         200,
@@ -115,9 +115,9 @@ STEPS = (
         loss="binary_cross_entropy",
         learning_rate=0.1,
     ),
-    Row("fourier 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
-    Row("fourier 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
-    Row(
+    StepRow("fourier 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
+    StepRow("fourier 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
+    StepRow(
         "hashgrid 16x2^15 + relu 2x64, 768x512 rgb",
         HASHGRID_16,
         768,
@@ -126,11 +126,11 @@ STEPS = (
         bar_ms=0.57,
         learning_rate=1e-2,
     ),
-    Row("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
-    Row("wire 3x128, 768x512 rgb", WIRE, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
-    Row("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
-    Row("cafe, 768x512 rgb", CAFE, 768, 512, "rgb"),
-    Row(
+    StepRow("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    StepRow("wire 3x128, 768x512 rgb", WIRE, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    StepRow("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    StepRow("cafe, 768x512 rgb", CAFE, 768, 512, "rgb"),
+    StepRow(
         "siren 3x256 by muon, 768x512 rgb",
         SIREN,
         768,
@@ -143,7 +143,7 @@ STEPS = (
 """The rows `fourier` have a sine and a cosine of each of 20 frequencies, and relu."""
 
 BATCHES = tuple(
-    Row(
+    StepRow(
         f"hashgrid 16x2^16 + relu 2x64, {pixels:,} of 1024x1024 rgb",
         HASHGRID_OF_TILE,
         1024,
@@ -157,11 +157,11 @@ BATCHES = tuple(
 """Steps of some pixels of an image, as tiles of a large one take them."""
 
 
-def footprint_rows(points: int) -> tuple[Row, Row]:
+def footprint_rows(points: int) -> tuple[StepRow, StepRow]:
     """Footprint supervision, and point supervision of as many rows by `points` times the height."""
     return (
-        Row(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
-        Row("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
+        StepRow(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
+        StepRow("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
     )
 
 
@@ -186,7 +186,7 @@ def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> n
     return np.clip(values, 0, 1).astype(np.float32)
 
 
-def training_multiply_adds(row: Row) -> int:
+def training_multiply_adds(row: StepRow) -> int:
     """Multiply-adds of a step: one forward and two backward for each row and weight.
 
     The first layer has one backward, because no gradient with respect to the position is needed,
@@ -199,7 +199,7 @@ def training_multiply_adds(row: Row) -> int:
     return row.rows * (products * first.fan_in * first.fan_out + 3 * weights)
 
 
-def training_bytes(row: Row) -> int:
+def training_bytes(row: StepRow) -> int:
     """Bytes that a step has to move: the targets once, and the optimizer's arrays in and out.
 
     Positions follow from the pixel's number, and all other values could stay on the chip.

@@ -9,7 +9,7 @@ import numpy as np
 from measuring.context import Context
 from measuring.measure import markdown_table, number_text, time_calls
 from measuring.ours import Ours, TrainingSteps, checked_error, first_gradient, systems
-from measuring.rows import STEPS, Row, footprint_rows, training_bytes, training_multiply_adds
+from measuring.rows import STEPS, StepRow, footprint_rows, training_bytes, training_multiply_adds
 from neuralfield.system.device import Device
 
 _COUNTED_STEPS = 1000
@@ -42,7 +42,7 @@ def measure_allocations(context: Context) -> None:
     context.report.add_table("allocations", "pool_allocations", title)
 
 
-def _measure(context: Context, part: str, rows: Sequence[Row], peers: Sequence[Any]) -> None:
+def _measure(context: Context, part: str, rows: Sequence[StepRow], peers: Sequence[Any]) -> None:
     report = context.report
     for row in rows:
         reference = _Reference(row, context.device)
@@ -61,7 +61,7 @@ def _measure(context: Context, part: str, rows: Sequence[Row], peers: Sequence[A
 class _Reference:
     """The first gradient of a row by the tape in float64, computed when it is first needed."""
 
-    def __init__(self, row: Row, device: Device) -> None:
+    def __init__(self, row: StepRow, device: Device) -> None:
         self._row, self._device = row, device
 
     @cached_property
@@ -70,7 +70,7 @@ class _Reference:
         return first_gradient(self._row.task("float64", "adam"), self._device, "tape")
 
 
-def _limits(row: Row, context: Context) -> dict[str, Any]:
+def _limits(row: StepRow, context: Context) -> dict[str, Any]:
     arithmetic, moved = training_multiply_adds(row), training_bytes(row)
     return {
         "multiply_adds": arithmetic,
@@ -80,7 +80,9 @@ def _limits(row: Row, context: Context) -> dict[str, Any]:
     }
 
 
-def _measure_ours(row: Row, ours: Ours, context: Context, reference: _Reference) -> dict[str, Any]:
+def _measure_ours(
+    row: StepRow, ours: Ours, context: Context, reference: _Reference
+) -> dict[str, Any]:
     gradient = first_gradient(row.task(ours.precision, "adam"), context.device, ours.engine)
     error = checked_error(context.report, row.name, ours, gradient, reference.gradient)
     with TrainingSteps(row.task(ours.precision), context.device, ours.engine) as steps:
@@ -88,10 +90,12 @@ def _measure_ours(row: Row, ours: Ours, context: Context, reference: _Reference)
         return _timed(row, steps, context) | {"gradient_error": error} | variant
 
 
-def _measure_peer(row: Row, peer: Any, context: Context, reference: _Reference) -> dict[str, Any]:
-    from torch_peers.fields import TorchSteps, release_memory
+def _measure_peer(
+    row: StepRow, peer: Any, context: Context, reference: _Reference
+) -> dict[str, Any]:
+    from torch_peers.fields import FieldSteps, release_memory
 
-    steps = TorchSteps(row.task("float32"), context.device, peer)
+    steps = FieldSteps(row.task("float32"), context.device, peer)
     gradient = steps.first_gradient()
     error = checked_error(context.report, row.name, peer, gradient, reference.gradient)
     timed = _timed(row, steps, context)
@@ -100,7 +104,7 @@ def _measure_peer(row: Row, peer: Any, context: Context, reference: _Reference) 
     return timed | {"gradient_error": error}
 
 
-def _timed(row: Row, steps: Callable[[int], None], context: Context) -> dict[str, Any]:
+def _timed(row: StepRow, steps: Callable[[int], None], context: Context) -> dict[str, Any]:
     timing = time_calls(steps, context.device, context.effort)
     arithmetic, moved = training_multiply_adds(row), training_bytes(row)
     return {
@@ -114,7 +118,7 @@ def _timed(row: Row, steps: Callable[[int], None], context: Context) -> dict[str
     }
 
 
-def _add_step_table(context: Context, part: str, rows: Sequence[Row]) -> None:
+def _add_step_table(context: Context, part: str, rows: Sequence[StepRow]) -> None:
     entries = [e for e in context.report.entries if e["part"] == part]
     timed = {(e["row"], e["system"]): e for e in entries if "step_ms" in e}
     floors = {e["row"]: e for e in entries if "floor_ms" in e}
@@ -138,7 +142,7 @@ def _add_step_table(context: Context, part: str, rows: Sequence[Row]) -> None:
     context.report.tables.append(markdown_table(header, lines))
 
 
-def _count_allocations(row: Row, ours: Ours, device: Device) -> dict[str, Any]:
+def _count_allocations(row: StepRow, ours: Ours, device: Device) -> dict[str, Any]:
     if device.kind != "gpu":
         return {"left_out": "allocations are counted on a GPU only"}
     cuda, pool = device.xp.cuda, device.xp.get_default_memory_pool()

@@ -78,7 +78,7 @@ class TorchClassifier(torch.nn.Module):
         return found
 
 
-class TorchSteps:
+class ClassifierSteps:
     """Steps of a task; call it with how many. Images stay on the device as bytes.
 
     Parameters

@@ -68,7 +68,7 @@ COMPILED = Peer("torch compiled float32", True, "highest", False, 1e-3)
 CPU_PEERS = (EAGER, COMPILED)
 
 
-class TorchField(torch.nn.Module):
+class TorchNetwork(torch.nn.Module):
     """A coordinate network with the weights of one of ours."""
 
     def __init__(self, network: CoordinateNetwork, device: torch.device) -> None:
@@ -155,7 +155,7 @@ class TorchField(torch.nn.Module):
         return arrays
 
 
-class TorchSteps:
+class FieldSteps:
     """Full-batch steps of a task under point supervision; call it with how many.
 
     Positions do not change from step to step, so they are encoded once, before the first.
@@ -168,7 +168,7 @@ class TorchSteps:
         network = build_field(task.field, shape, settings.random_seed)
         if any(isinstance(layer, ComplexLinear) for layer in network.layers):
             raise NotImplementedError("peers are timed with real numbers")
-        self.field = TorchField(network, self.device)
+        self.field = TorchNetwork(network, self.device)
         centres = torch.from_numpy(pixel_centres(np, shape.width, shape.height)).float()
         with torch.no_grad():
             self._encoded = self.field.encode(centres.to(self.device))
@@ -257,7 +257,7 @@ class TorchRendering:
     ) -> None:
         torch._dynamo.reset()
         self.peer, self.device = peer, torch_device(device)
-        self.field = TorchField(network, self.device)
+        self.field = TorchNetwork(network, self.device)
         half_sides = extent(shape.width, shape.height)
         columns, rows = (
             torch.from_numpy(axis_centres(np, *axis)).float().to(self.device)

@@ -10,8 +10,8 @@ import numpy as np
 
 from neuralfield.fields import FieldSettings, ImageShape, Upscaler
 from neuralfield.images import ImageData, image_digest, read_facts, read_made_image, require_image
-from neuralfield.images.facts import facts_of_tile
 from neuralfield.images.image import CHANNELS, MODES
+from neuralfield.images.image_facts import facts_of_tile
 from neuralfield.images.tiling import Tile
 from neuralfield.system.device import to_host
 from neuralfield.system.errors import CheckpointError

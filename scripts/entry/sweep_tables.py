@@ -13,11 +13,11 @@ NAMES = (
 )
 """Columns that stay text, as do settings, whatever they look like."""
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 """A row of a table by its columns; None where there is no number."""
 
 
-def read_table(path: Path) -> list[Row]:
+def read_table(path: Path) -> list[TableRow]:
     """Read the rows of a table that this workflow wrote."""
     expected = "a table written by neuralfield"
     remedy = "remove it, and run the same command again: it is made anew"

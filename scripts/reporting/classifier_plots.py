@@ -45,7 +45,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ClassifierView:
     """The contents of the plots of a classifier."""
 
     confusion: np.ndarray
@@ -59,7 +59,7 @@ class View:
 
 def read_view(
     images: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
-) -> View:
+) -> ClassifierView:
     """Read the contents of plots; `images` is the IDX file of the images held out.
 
     Files of another classifier or training are refused.
@@ -78,10 +78,10 @@ def read_view(
     ]
     counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
-    return View(counts, mistakes, table["step"], table[ACCURACY.name])
+    return ClassifierView(counts, mistakes, table["step"], table[ACCURACY.name])
 
 
-def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
+def draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Plot a square for each pair of classes, fuller where one was predicted more often."""
     counts = view.confusion
     classes = len(counts)
@@ -109,7 +109,7 @@ def draw_confusion(view: View, axes: Axes, colours: Colours) -> None:
     axes.set_aspect("equal")
 
 
-def draw_mistakes(view: View, axes: Axes, colours: Colours) -> None:
+def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Show images that were predicted wrong, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
     columns, rows = _grid(len(shown))
@@ -142,7 +142,7 @@ def _grid(count: int) -> tuple[int, int]:
     return columns, max(1, -(-count // columns))
 
 
-def draw_curve(view: View, axes: Axes, colours: Colours) -> None:
+def draw_curve(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Plot the accuracy on batches over the steps of the training."""
     axes.plot(view.steps, view.accuracy, color=colours.first, linewidth=2.2)
     axes.set_xscale("log")

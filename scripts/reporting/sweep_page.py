@@ -8,8 +8,7 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from entry.sweep_tables import MEASURES, read_table
-from entry.sweep_tables import Row as TableRow
+from entry.sweep_tables import MEASURES, TableRow, read_table
 from neuralfield.viewing.template import words_of
 from reporting.colours import RAMP, RAMP_STEPS, series_colour
 from reporting.contents import ENLARGEMENTS
@@ -32,7 +31,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One combination of a sweep over all images and seeds."""
 
     label: str  # the settings in which it differs from others of the sweep
@@ -46,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestRender:
     """The best render of an image, and a plain enlargement; images are data URIs.
 
     `title` is that of the image, `label` that of the network and `plain_name` that of the best
@@ -70,9 +69,9 @@ class SweepSection:
     title: str
     runs: int
     images: list[tuple[str, str]]  # title and marker of each
-    rows: list[Row]  # the best first
+    rows: list[SweepRow]  # the best first
     plots: list[tuple[str, Markup]]  # the horizontal axis of a plot, and the plot
-    bests: list[Best]
+    bests: list[BestRender]
     wins: int  # the number of images on which the first of the rows is the best
     lead_db: float | None
     """How far the first is above the second, in the mean over their common images; None where they
@@ -121,7 +120,7 @@ def _section(
     colours = {name: _colour(n, len(combinations)) for n, name in enumerate(combinations)}
     scores = {(row["combination"], row["image"]): _score(row) for row in per_image}
     rows = [
-        Row(
+        SweepRow(
             label=labels[row["combination"]],
             colour=series_colour(colours[row["combination"]]),
             rank=int(row["rank"]),
@@ -202,7 +201,7 @@ def _score(row: TableRow) -> Spread:
     return Spread(row[f"{measure}_mean"], row[f"{measure}_sd"])
 
 
-def _lead_db(rows: Sequence[Row]) -> float | None:
+def _lead_db(rows: Sequence[SweepRow]) -> float | None:
     if [row.rank for row in rows[:2]] != [1, 2]:
         return None
     both = zip(rows[0].scores, rows[1].scores, strict=True)
@@ -217,7 +216,7 @@ def _pooled_sd_db(per_image: list[TableRow]) -> float | None:
     return math.sqrt(sum(n * sd**2 for n, sd in known) / freedom) if freedom else None
 
 
-def _best(image: str, runs: list[TableRow], labels: Mapping[str, str], results: Path) -> Best:
+def _best(image: str, runs: list[TableRow], labels: Mapping[str, str], results: Path) -> BestRender:
     own = [row for row in runs if row["image"] == image]
     enlarged = own[0]["upscale_psnr_db"] is not None
     measure = "upscale_psnr_db" if enlarged else "psnr_db"
@@ -225,7 +224,7 @@ def _best(image: str, runs: list[TableRow], labels: Mapping[str, str], results: 
     folder = results / image / row["field"] / "comparison"
     plain = row["upscale_best_filter"] if enlarged else None
     seeds = {row["random_seed"] for row in own}
-    return Best(
+    return BestRender(
         title=words_of(image),
         label=labels[row["combination"]] + f", seed {int(row['random_seed'])}" * (len(seeds) > 1),
         source=overview_uri(folder / "source.png") if enlarged else None,

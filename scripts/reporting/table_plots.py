@@ -43,7 +43,7 @@ def surface_colours(shares: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class TableView:
     """The contents of the plot of a table's network."""
 
     model: TableModel
@@ -68,7 +68,7 @@ def read_view(
     name: str,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
-) -> View:
+) -> TableView:
     """Read the contents of a plot; for the network see `read_own`. `truth` names columns with the
     targets without their noise; `sizes` are metrics of the networks of all sizes, if there are
     several, and refused where they are of another table than `name`.
@@ -81,7 +81,7 @@ def read_view(
         return {"table": f"{name}/sizes/{folder.name}" if is_further else name}
 
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
-    return View(
+    return TableView(
         network,
         task.samples,
         task.held_out,
@@ -93,7 +93,7 @@ def read_view(
     )
 
 
-def draw(view: View, axes: Axes, colours: Colours) -> None:
+def draw(view: TableView, axes: Axes, colours: Colours) -> None:
     """Make the plot that suits the table: sizes, a curve, a surface, or answers over targets."""
     inputs, targets = len(view.samples.inputs), len(view.samples.targets)
     if view.sizes:
@@ -107,7 +107,7 @@ def draw(view: View, axes: Axes, colours: Colours) -> None:
     plot(view, axes, colours)
 
 
-def plot_in_words(view: View) -> str:
+def plot_in_words(view: TableView) -> str:
     """Describe the plot in a sentence, for those who do not see it."""
     targets = ", ".join(view.samples.targets)
     if view.sizes:
@@ -120,7 +120,7 @@ def plot_in_words(view: View) -> str:
     return f"What the network answers over {targets} as it is in the table."
 
 
-def _draw_curves(view: View, axes: Axes, colours: Colours) -> None:
+def _draw_curves(view: TableView, axes: Axes, colours: Colours) -> None:
     values = view.samples.input_values[:, 0]
     x = np.linspace(*_range(values, CURVE_MARGIN), CURVE_POINTS)
     answers = view.model.predict(x[:, None])
@@ -145,7 +145,7 @@ def _draw_curves(view: View, axes: Axes, colours: Colours) -> None:
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
-def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
+def _draw_surface(view: TableView, axes: Axes, colours: Colours) -> None:
     values, targets = view.samples.input_values, view.samples.target_values[:, 0]
     sides = [np.linspace(*_range(column, SURFACE_MARGIN), SURFACE_POINTS) for column in values.T]
     x, y = np.meshgrid(*sides)
@@ -189,7 +189,7 @@ def _draw_surface(view: View, axes: Axes, colours: Colours) -> None:
     )
 
 
-def _draw_against(view: View, axes: Axes, colours: Colours) -> None:
+def _draw_against(view: TableView, axes: Axes, colours: Colours) -> None:
     answers = view.model.predict(view.samples.input_values)
     tones = (colours.first, colours.second, colours.third)
     lowest, highest = view.samples.target_values.min(), view.samples.target_values.max()
@@ -212,7 +212,7 @@ def _draw_against(view: View, axes: Axes, colours: Colours) -> None:
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
-def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
+def _draw_sizes(view: TableView, axes: Axes, colours: Colours) -> None:
     measure = view.sizes[0]["measure"]
     parameters = [found["parameters"] for found in view.sizes]
     reached = [found[measure] for found in view.sizes]
@@ -230,7 +230,7 @@ def _draw_sizes(view: View, axes: Axes, colours: Colours) -> None:
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
-def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
+def _groups(view: TableView) -> list[tuple[np.ndarray, str, bool]]:
     """Return the rows that are plotted alike, their label, and whether their marks are filled."""
     trained_on = view.shown[~view.held_out[view.shown]]
     held_out = view.shown[view.held_out[view.shown]]
@@ -238,7 +238,7 @@ def _groups(view: View) -> list[tuple[np.ndarray, str, bool]]:
     return [*groups, (held_out, "held out", False)] if len(held_out) else groups
 
 
-def _side(view: View, middle: float, upper: bool) -> str:
+def _side(view: TableView, middle: float, upper: bool) -> str:
     target = view.samples.targets[0]
     if view.samples.are_classes():
         return f"{target} {int(upper)}"

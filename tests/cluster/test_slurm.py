@@ -93,7 +93,7 @@ def sweep(folder: Path) -> Workspace:
     return workspace
 
 
-class Training:
+class HeldTraining:
     """The training of a siren in the cluster, which is held still as soon as it has saved a state:
     whatever is done to it then finds it at work."""
 
@@ -105,9 +105,9 @@ class Training:
             os.kill(self.pid, signal.SIGCONT)
 
 
-def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[Training]:
+def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[HeldTraining]:
     """Wait for trainings that have saved a state and are not near their end; hold them still."""
-    held: dict[str, Training] = {}
+    held: dict[str, HeldTraining] = {}
 
     def hold() -> bool:
         for job, comment in cluster.queue("%A %k", "--states=RUNNING"):
@@ -120,7 +120,7 @@ def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[Training]
                 continue
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
-                training = Training(job, run, pid)
+                training = HeldTraining(job, run, pid)
                 states = (folder / "results" / run / ".state").rglob("state_*.safetensors")
                 step = max((int(path.stem.rpartition("_")[2]) for path in states), default=0)
                 if 0 < step < 0.9 * STEPS["siren"]:

@@ -37,7 +37,7 @@ from victims import (
     FORCE_ONE,
     FinishedWorkflow,
     SendSignal,
-    Training,
+    TrainingVictim,
     Victim,
     Workflow,
     digests,
@@ -336,7 +336,7 @@ def _plan(
     else:
         print("Snakemake is not installed here: only trainings are killed.")
     steps = STEPS[given.device]
-    plan: list[tuple[Victim, int]] = [(Training(given.device, steps), training_kills)]
+    plan: list[tuple[Victim, int]] = [(TrainingVictim(given.device, steps), training_kills)]
     if given.kills > training_kills:
         plan.append((Workflow(given.device, steps), given.kills - training_kills))
     for victim, kills in plan:

@@ -4,14 +4,14 @@ import random
 
 import pytest
 from kill_at_random import kill_over_finished, kill_repeatedly
-from victims import FinishedWorkflow, Training, Victim, Workflow
+from victims import FinishedWorkflow, TrainingVictim, Victim, Workflow
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
     ("victim", "kills"),
-    [(Training("cpu", steps=800), 8), (Workflow("cpu", steps=300, small=True), 2)],
+    [(TrainingVictim("cpu", steps=800), 8), (Workflow("cpu", steps=300, small=True), 2)],
     ids=["training", "Snakemake"],
 )
 def test_killed_at_random_moments_and_still_the_same_bytes(tmp_path, victim: Victim, kills: int):

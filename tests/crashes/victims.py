@@ -86,7 +86,7 @@ class Victim(Protocol):
         ...
 
 
-class Training:
+class TrainingVictim:
     """The training process of `train_and_render.py`."""
 
     name: ClassVar = "training"

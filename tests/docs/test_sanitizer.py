@@ -53,14 +53,14 @@ def test_without_end():
 """
 
 
-def run(tmp_path: Path, names: list[str], limit_s: float = 120.0) -> sanitizer.Part:
+def run(tmp_path: Path, names: list[str], limit_s: float = 120.0) -> sanitizer.SanitizerRun:
     """Let some of the tests end, or their time come."""
     program, tests = tmp_path / "compute-sanitizer", tmp_path / "test_kernels.py"
     program.write_text(STAND_IN)
     program.chmod(0o755)
     tests.write_text(TESTS)
     chosen = [f"{tests}::test_{name}" for name in names]
-    part = sanitizer.Part(str(program), "racecheck", chosen, tmp_path / "part", limit_s)
+    part = sanitizer.SanitizerRun(str(program), "racecheck", chosen, tmp_path / "part", limit_s)
     part.wait()
     return part
 

@@ -32,7 +32,7 @@ import neuralfield as nf
 from config import sweeps
 from config.configuration import read_settings
 from config.named_files import find_file, find_folder
-from config.precedence import COMMAND_LINE, Layer, shipped_settings
+from config.precedence import COMMAND_LINE, ConfigLayer, shipped_settings
 from neuralfield.command.parsers import parse
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
@@ -46,7 +46,7 @@ EXCEPTIONS = {
     ("docs/terminal.md", "14 jobs on 2 cores"): _OUTPUT,
     ("docs/terminal.md", "0 of 14 jobs done"): _OUTPUT,
     ("docs/terminal.md", "13:45:08"): _OUTPUT,
-    ("docs/kernels.md", "hopper_pack     weights, float32"): "a diagram",
+    ("docs/kernels.md", "pack_weights    weights, float32"): "a diagram",
     ("docs/kernels.md", "make_real_parameters     A, B"): "a diagram",
     ("docs/kernels.md", "alone: a block for each"): "a diagram",
     ("docs/kernels.md", "three workers, a tile each"): "a diagram",
@@ -118,7 +118,9 @@ def require_valid(settings: dict[str, Any]) -> None:
                 Path(folder, name).touch()
     written = yaml.safe_load(yaml.safe_dump(shipped_settings()))
     update_config(written, settings)
-    given = read_settings(written, lambda place: COMMAND_LINE, [Layer(COMMAND_LINE, settings)])
+    given = read_settings(
+        written, lambda place: COMMAND_LINE, [ConfigLayer(COMMAND_LINE, settings)]
+    )
     sweeps.expand(given, lambda place: COMMAND_LINE)
 
 

@@ -20,3 +20,13 @@ def allocations(gpu: Device) -> Iterator[list[dict[str, Any]]]:
 
     with Watch():
         yield asked_for
+
+
+def report_of_steps_without_allocations(engine: Any, gpu: Device) -> dict[str, int]:
+    """Check that an engine's later steps allocate nothing, and return its report of memory."""
+    engine.run(0, 20)
+    with allocations(gpu) as asked_for:
+        engine.run(20, 1000)
+        gpu.synchronize()
+    assert asked_for == []
+    return engine.memory_report()

@@ -13,7 +13,7 @@ from neuralfield.engines import EngineBatch
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
 from neuralfield.engines.cuda.field_engine import CudaEngine
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 from neuralfield.system.errors import DivergenceError
@@ -35,7 +35,7 @@ NETWORKS = (
 
 SIREN_64 = {"type": "siren", "width": 64, "hidden_layers": 2}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    # a tile in each unit, and fewer units than strands
+    # a tile in each unit, and fewer units than partial sums
     "small": (SIREN, {"points": 1}),
     "one tile": (SIREN, {"batch_pixels": 20, "channels": 3}),
     "footprints, by density": (
@@ -97,7 +97,7 @@ def content_of(engine):
 @pytest.mark.parametrize("case", CASES)
 def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_together, case):
     alone, together = (engines_of(gpu, *CASES[case]) for _ in range(2))
-    assert alone[0].variant == HopperNarrowPass.name
+    assert alone[0].variant == NarrowPass.name
     batch = EngineBatch(gpu, 1)
     shares = {}
     # the last begins at an odd step: with the other batch. Of many points fewer steps are as much

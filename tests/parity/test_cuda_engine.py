@@ -8,11 +8,11 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
-from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import FusedProductPass
-from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
+from neuralfield.engines.cuda.fused.product_pass import ProductPass
+from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -44,11 +44,11 @@ WIRE = {"type": "wire", "hidden_layers": 2, "width": 12}
 GAUSS = {"type": "gauss", "hidden_layers": 2}
 CAFE = {"type": "cafe", "scale": 2.0}
 PASSES_AND_PRECISIONS = [
-    (HopperNarrowPass, "mixed"),
-    (HopperPass, "mixed"),
-    (FusedNarrowPass, "mixed"),
-    (FusedWidePass, "mixed"),
-    (FusedProductPass, "mixed"),
+    (NarrowPass, "mixed"),
+    (WidePass, "mixed"),
+    (WarpNarrowPass, "mixed"),
+    (WarpWidePass, "mixed"),
+    (ProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]

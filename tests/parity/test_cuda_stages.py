@@ -14,7 +14,7 @@ from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage
 from neuralfield.engines.cuda.stages.sampling import SamplingStage, block_constants
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.blocks import Blocks

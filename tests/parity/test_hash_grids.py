@@ -8,7 +8,7 @@ from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.portable.block_gradient import BlockGradient
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import make_table_gradient
-from neuralfield.engines.plan import BatchPlan, network_plan
+from neuralfield.engines.kernel_plan import BatchPlan, network_plan
 from neuralfield.images.coordinates import grid
 from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import gpu_is_present, select_device, to_host

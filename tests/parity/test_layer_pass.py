@@ -10,7 +10,7 @@ from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cuda.buffers import Buffers, NetworkArrays, PassArguments
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import TILE_ROWS, BatchPlan, network_plan
+from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, network_plan
 from neuralfield.fields import CoordinateNetwork, ImageShape, field_settings
 from neuralfield.fields.coordinate_network import CornerBias
 from neuralfield.fields.hashgrid import HashEncoding

@@ -16,7 +16,7 @@ import numpy as np
 from neuralfield.engines.cuda import field_engine
 from neuralfield.engines.cuda.buffers import PassArguments
 from neuralfield.engines.cuda.portable.layer_forward import layer_kernels
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 _MULTIPROCESSORS = 20
@@ -31,7 +31,7 @@ class Addressed(np.ndarray):
 
 
 class _Gpu:
-    """Stands for CuPy: arrays are NumPy's, and kernels are noted instead of compiled."""
+    """Stands for CuPy: arrays are NumPy's, and kernels are recorded instead of compiled."""
 
     def __init__(self, capability: int) -> None:
         gpu = SimpleNamespace(
@@ -60,17 +60,17 @@ class _Gpu:
 
 
 @contextmanager
-def noted_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set]]:
-    """Stand for a GPU; note the text and options of each module that is compiled for it."""
+def recorded_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set]]:
+    """Stand for a GPU; record the text and options of each module that is compiled for it."""
     found = set()
 
-    def note(code: str, name: str, options: tuple[str, ...]) -> Any:
+    def record(code: str, name: str, options: tuple[str, ...]) -> Any:
         found.add((code, options))
         return SimpleNamespace(compile=lambda: None)
 
     gpu: Any = _Gpu(capability)
     stand_in = ModuleType("cupy")
-    vars(stand_in).update(RawKernel=note, cuda=gpu.cuda)
+    vars(stand_in).update(RawKernel=record, cuda=gpu.cuda)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
     layer_kernels.cache_clear()
     yield Device("gpu", "a GPU", gpu), found
@@ -79,7 +79,7 @@ def noted_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set]]:
 
 def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tuple[str, set]:
     """Return the pass that is taken, and the text and options of each module of the engine."""
-    with noted_kernels(monkeypatch, capability) as (device, found):
+    with recorded_kernels(monkeypatch, capability) as (device, found):
         network, batch = network_plan(objective.network), batch_plan(objective)
         chosen = field_engine._choose_pass(network, batch, precision, capability)
         assert not isinstance(chosen, str), chosen

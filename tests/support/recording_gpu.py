@@ -89,7 +89,7 @@ class _Stream:
         return SimpleNamespace(launch=lambda: self._gpu.done.extend(captured))
 
 
-class Stage:
+class FakeStage:
     """Sampling, pass and update in one: launches of a name.
 
     Parameters

@@ -6,13 +6,13 @@ import pytest
 from PIL import Image
 from workspace import SETTINGS
 
-from config.configuration import Run, read_settings
+from config.configuration import ImageNetwork, read_settings
 from config.sweeps import all_fields, expand
 from jobs.batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
 from neuralfield.system.errors import InputError
 
 
-class Plan:
+class SweepOfTwoImages:
     """A sweep over two images, as the workflow sees it; `made` are the networks that exist.
 
     Parameters
@@ -23,7 +23,7 @@ class Plan:
 
     def __init__(self, path) -> None:
         self.path = path
-        self.made: set[Run] = set()
+        self.made: set[ImageNetwork] = set()
         self.training: dict = {}
         self.vary: dict = {"random_seed": [0, 1, 2]}
         self.images = {
@@ -58,12 +58,12 @@ def short(run):
 
 
 @pytest.fixture
-def plan(tmp_path, monkeypatch) -> Plan:
+def plan(tmp_path, monkeypatch) -> SweepOfTwoImages:
     monkeypatch.chdir(tmp_path)
     for name in "ab":
         Image.new("L", (30, 20)).save(f"{name}.png")
     Image.new("L", (20, 20)).save("tiny.png")
-    return Plan(tmp_path / "results/batches.jsonl")
+    return SweepOfTwoImages(tmp_path / "results/batches.jsonl")
 
 
 def test_runs_that_differ_in_image_seed_and_rates_are_together(plan):
@@ -153,7 +153,7 @@ def test_networks_that_were_made_alone_stay_alone_until_their_settings_change(pl
     plan.batch = 1
     assert plan.next_start() == []
     assert not read_ledger(plan.path).place
-    plan.made = {Run("a", "siren+random_seed=0"), Run("a", "siren+random_seed=1")}
+    plan.made = {ImageNetwork("a", "siren+random_seed=0"), ImageNetwork("a", "siren+random_seed=1")}
     plan.batch = 4
     assert plan.next_start() == [{"a 2", "b 0", "b 1", "b 2"}]
     plan.make()
@@ -164,7 +164,10 @@ def test_networks_that_were_made_alone_stay_alone_until_their_settings_change(pl
 def test_what_is_missing_of_a_batch_is_made_without_the_others(plan):
     plan.next_start()
     plan.make()
-    plan.made -= {Run("a", "siren+random_seed=0"), Run("b", "siren+random_seed=1")}
+    plan.made -= {
+        ImageNetwork("a", "siren+random_seed=0"),
+        ImageNetwork("b", "siren+random_seed=1"),
+    }
     assert plan.next_start() == [{"a 0", "b 1"}, {"a 1", "a 2"}, {"b 0", "b 2"}]
     unfinished = plan.next_start()
     assert plan.next_start() == unfinished
@@ -178,8 +181,8 @@ def test_a_batch_that_has_failed_stays_together(plan):
 
 def test_two_at_once_do_not_put_the_same_run_into_two_batches(plan):
     plan.next_start(write=False)
-    entry = (Run("a", "siren+random_seed=0"), "0" * 16)
-    other = (Run("b", "siren+random_seed=0"), "0" * 16)
+    entry = (ImageNetwork("a", "siren+random_seed=0"), "0" * 16)
+    other = (ImageNetwork("b", "siren+random_seed=0"), "0" * 16)
     one, two = "1" * 10, "2" * 10
     append(plan.path, {one: [entry, other]}, Ledger())
     append(plan.path, {one: [entry, other]}, Ledger())  # the same again is no other
@@ -241,5 +244,5 @@ def test_a_ledger_nested_too_deep_is_damaged(plan):
 
 
 def test_alone_is_no_batch():
-    entry = (Run("a", "siren"), "0" * 16)
+    entry = (ImageNetwork("a", "siren"), "0" * 16)
     assert settled([], {}, Ledger() | {ALONE: [entry]}) == []

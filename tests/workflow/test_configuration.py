@@ -9,7 +9,7 @@ from complaints import changed, complaints, read
 from PIL import Image
 from workspace import ROOT
 
-from config.configuration import Problems, Run, read_schema, runs, source_namer
+from config.configuration import ImageNetwork, Problems, read_schema, runs, source_namer
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.images.kind import Kind
@@ -67,7 +67,7 @@ def test_a_preset_takes_the_place_of_all_networks(written, name):
     written["preset"] = name
     settings = read(written)
     assert not settings["sweeps"]
-    assert runs(settings) == [Run("tiny", name), Run("other", name)]
+    assert runs(settings) == [ImageNetwork("tiny", name), ImageNetwork("other", name)]
     assert settings["fields"][name]["training"]["learning_rate"] > 0
 
 
@@ -109,9 +109,9 @@ def test_numbers_may_be_written_as_text(written):
 def test_runs_are_the_networks_of_each_image(written):
     written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}
     assert runs(read(written)) == [
-        Run("tiny", "siren"),
-        Run("tiny", "plain"),
-        Run("other", "plain"),
+        ImageNetwork("tiny", "siren"),
+        ImageNetwork("tiny", "plain"),
+        ImageNetwork("other", "plain"),
     ]
 
 

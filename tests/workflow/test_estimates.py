@@ -1,14 +1,14 @@
 """The memory and time that a job requests in advance."""
 
 import pytest
-from job_requests import Job, table
+from job_requests import EndedJob, table
 from PIL import Image
 from workspace import SETTINGS
 
 from config.configuration import read_settings
 from jobs import estimates
 from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.plan import network_plan
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
 
 IMAGE = {"size": [768, 512]}
@@ -147,9 +147,9 @@ def test_an_image_of_its_own_size_counts_as_it_is(tmp_path):
 
 
 def test_the_comparison_names_rules_that_used_more_than_they_asked_for():
-    within, over = Job("train", 1000, 900, 600, 20), Job("render", 1000, 990, 600, 20)
+    within, over = EndedJob("train", 1000, 900, 600, 20), EndedJob("render", 1000, 990, 600, 20)
     assert within.is_within and not over.is_within  # 990 MiB are more than 1000 MB
-    assert not Job("train", 1000, 900, 600, 601).is_within
+    assert not EndedJob("train", 1000, 900, 600, 601).is_within
     lines = table([within, over]).splitlines()
     assert lines[1].startswith("render") and lines[1].endswith("more than asked for")
     assert lines[2].startswith("train") and "more" not in lines[2]

@@ -13,7 +13,7 @@ import resize
 from config.own_image import require_same_source, slug
 from neuralfield.fields import FieldSettings
 from neuralfield.images import read_facts
-from neuralfield.images.facts import kind_in
+from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image_fit import settings_for, with_choices_for, with_output

@@ -12,7 +12,7 @@ from snakemake_interface_executor_plugins.utils import format_cli_arg
 from workspace import ROOT
 
 from config.configuration import Problems, read_settings, source_namer
-from config.precedence import Layer, read_layers, training_is_for_images
+from config.precedence import ConfigLayer, read_layers, training_is_for_images
 from neuralfield.tasks.image.presets import PRESETS
 
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -118,13 +118,13 @@ def test_a_setting_that_nothing_depends_on_is_named(written, arguments, note):
 
 
 def test_training_does_not_reach_tables():
-    layers = [Layer("--config", {"training": {"steps": 5}})]
+    layers = [ConfigLayer("--config", {"training": {"steps": 5}})]
     messages = training_is_for_images(layers, {"tables"})
     assert messages and "write --config 'tables={NAME: {training: {steps: 500}}}'" in messages
     assert training_is_for_images(layers, {"results/classifiers/report.html"})
     assert not training_is_for_images(layers, set())
     assert not training_is_for_images(layers, {"tables", "all"})
-    assert not training_is_for_images([Layer("--config", {})], {"tables"})
+    assert not training_is_for_images([ConfigLayer("--config", {})], {"tables"})
 
 
 def test_an_empty_value_is_an_error():
@@ -133,7 +133,7 @@ def test_an_empty_value_is_an_error():
 
 
 def test_layers_do_not_matter_where_nothing_is_overridden(written):
-    layers = [Layer("--config", {"render": {"sizes": [8]}})]
+    layers = [ConfigLayer("--config", {"render": {"sizes": [8]}})]
     assert read_settings(written, lambda place: "config.yaml", layers) == read(written)
 
 
@@ -192,7 +192,7 @@ def test_a_preset_has_a_limit_for_processors(preset, limit_s):
 def test_a_budget_needs_no_steps_to_warm_up_and_does_not_reach_tables(written):
     read(written, "budget=9", "training={warmup_steps: 5000}")
     assert "budget has no effect on tables" in str(
-        training_is_for_images([Layer("--config", {"budget": 5})], {"tables"})
+        training_is_for_images([ConfigLayer("--config", {"budget": 5})], {"tables"})
     )
     with pytest.raises(Problems, match=r"tables\.xor\.training\.budget: unknown key"):
         read(SHIPPED, "tables={xor: {training: {budget: 3}}}")

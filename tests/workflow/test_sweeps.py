@@ -11,7 +11,7 @@ from snakemake_interface_executor_plugins.utils import TargetSpec, encode_target
 from workspace import ROOT, SETTINGS
 
 from config import sweeps
-from config.configuration import Problems, Run, read_settings
+from config.configuration import ImageNetwork, Problems, read_settings
 from config.sweeps import expand, spelled
 from neuralfield.fields.siren import Siren
 
@@ -53,7 +53,7 @@ def test_every_combination_is_a_network_of_its_own(written):
     written["sweeps"]["s"]["vary"]["random_seed"] = [0, 1]
     settings, (sweep,) = read(written)
     assert sweep.runs == [
-        Run(image, f"siren+width={width}+random_seed={seed}")
+        ImageNetwork(image, f"siren+width={width}+random_seed={seed}")
         for image in ("tiny", "other")
         for width in (4, 6)
         for seed in (0, 1)
@@ -120,13 +120,13 @@ def test_exclude_takes_all_that_match_and_include_adds(written):
         "include": [{"width": 9, "image": "tiny"}, {"width": 4, "steps": 5, "random_seed": 7}],
     }
     assert read(written)[1][0].runs == [
-        Run("tiny", "siren+width=4+random_seed=0"),
-        Run("tiny", "siren+width=6+random_seed=0"),
-        Run("tiny", "siren+width=6+random_seed=1"),
-        Run("tiny", "siren+width=9+random_seed=0"),
-        Run("tiny", "siren+width=9+random_seed=1"),
-        Run("tiny", "siren+steps=5+width=4+random_seed=7"),
-        Run("other", "siren+steps=5+width=4+random_seed=7"),
+        ImageNetwork("tiny", "siren+width=4+random_seed=0"),
+        ImageNetwork("tiny", "siren+width=6+random_seed=0"),
+        ImageNetwork("tiny", "siren+width=6+random_seed=1"),
+        ImageNetwork("tiny", "siren+width=9+random_seed=0"),
+        ImageNetwork("tiny", "siren+width=9+random_seed=1"),
+        ImageNetwork("tiny", "siren+steps=5+width=4+random_seed=7"),
+        ImageNetwork("other", "siren+steps=5+width=4+random_seed=7"),
     ]
 
 
@@ -136,7 +136,7 @@ def test_equal_combinations_are_one_run(written):
     settings, both = read(written)
     runs = sweeps.all_runs(both)
     assert len(runs) == len(set(runs)) == 2 + 4 - 1
-    shared = Run("tiny", "siren+width=6")
+    shared = ImageNetwork("tiny", "siren+width=6")
     fields = settings["fields"] | sweeps.all_fields(both, settings)
     (label,) = sweeps.labels([shared], both, fields)
     assert label["sweep"] == "s t"
@@ -146,7 +146,7 @@ def test_labels_tell_what_runs_have_in_common(written):
     written["sweeps"]["s"]["vary"] = {"width": [4], "random_seed": [1], "learning_rate": [0.5]}
     settings, both = read(written)
     fields = settings["fields"] | sweeps.all_fields(both, settings)
-    runs = [Run("tiny", "plain"), Run("tiny", "siren"), *both[0].runs]
+    runs = [ImageNetwork("tiny", "plain"), ImageNetwork("tiny", "siren"), *both[0].runs]
     plain, siren, swept = sweeps.labels(runs, both, fields)
     assert swept == {
         "sweep": "s",
@@ -162,7 +162,7 @@ def test_labels_tell_what_runs_have_in_common(written):
 def test_an_own_image_takes_the_place_of_a_sweeps_images(written):
     written["image"] = "tiny.png"
     written["sweeps"]["s"]["exclude"] = [{"image": "tiny", "width": 4}, {"width": 6}]
-    assert read(written)[1][0].runs == [Run("tiny", "siren+width=4")]
+    assert read(written)[1][0].runs == [ImageNetwork("tiny", "siren+width=4")]
 
 
 def test_an_image_may_be_left_to_sweeps(written):
@@ -238,7 +238,7 @@ def test_the_example_in_the_shipped_config_is_valid():
     shipped = yaml.safe_load(text) | yaml.safe_load("\n".join(line[2:] for line in lines))
     runs = read(shipped)[1][0].runs
     assert len(runs) == 3 * 3 + 3
-    assert Run("savannah", "siren+learning_rate=0.001+width=128+random_seed=2") in runs
+    assert ImageNetwork("savannah", "siren+learning_rate=0.001+width=128+random_seed=2") in runs
 
 
 def test_snakemake_passes_names_on_to_jobs_as_they_are(written):

@@ -71,7 +71,7 @@ def test_a_terminal_has_bars_and_a_line_for_each_finished_thing(terminal: str):
     shown = re.findall(r"(tiny / siren: [^\r\n]*)\n", terminal)
     assert re.fullmatch(r"tiny / siren: trained in \d.*, [\d.]+ dB", shown[0])
     assert re.fullmatch(
-        r"tiny / siren: [\d.]+ dB, enlarged .* dB \(best filter: \S+, .*\)", shown[1]
+        r"tiny / siren: fit [\d.]+ dB, redraw .* dB \(best filter: \S+, .*\)", shown[1]
     )
     assert re.search(r"tiny +siren +\d+\.\d\d +", terminal.split("image  network")[1])
     assert "[?25" not in terminal, "the cursor is never hidden"

@@ -15,7 +15,7 @@ from config.named_files import find_file, find_folder, missing_file, require_fil
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
 from config.precedence import (
     COMMAND_LINE,
-    Layer,
+    ConfigLayer,
     adopt_budget,
     adopt_preset,
     leave_out_examples,
@@ -50,7 +50,7 @@ NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
 """Keys whose own keys are names: one without settings lacks something, and is not left out."""
 
 
-class Run(NamedTuple):
+class ImageNetwork(NamedTuple):
     """A network that is fitted to an image."""
 
     image: str
@@ -58,7 +58,9 @@ class Run(NamedTuple):
 
 
 def read_settings(
-    config: Mapping[str, Any], name_source: Callable[[Place], str], layers: Sequence[Layer] = ()
+    config: Mapping[str, Any],
+    name_source: Callable[[Place], str],
+    layers: Sequence[ConfigLayer] = (),
 ) -> dict[str, Any]:
     """Check what the user wrote and fill in the rest.
 
@@ -81,7 +83,7 @@ def read_settings(
         for key, value in layer.content.items()
         if value is None
     ]
-    layers = [Layer(layer.name, _tidied(layer.content)) for layer in layers]
+    layers = [ConfigLayer(layer.name, _tidied(layer.content)) for layer in layers]
     notes: list[str] = []
     own_image, preset = written.get("image"), adopt_preset(written)
     errors += list(adopt_own_image(written, name_source, preset is not None, notes))
@@ -130,10 +132,10 @@ def _resolve(settings: dict[str, Any]) -> None:
             settings["automatic_learning_rates"].append(name)
 
 
-def runs(settings: Mapping[str, Any]) -> list[Run]:
+def runs(settings: Mapping[str, Any]) -> list[ImageNetwork]:
     """Return every network of every image, in the order of the config's names, without sweeps."""
     return [
-        Run(name, field)
+        ImageNetwork(name, field)
         for name, image in settings["images"].items()
         for field in image.get("fields", settings["fields"])
     ]

@@ -46,3 +46,14 @@ def require_file(path: str, where: str, what: str) -> Path:
             state, remedy = "is a folder", "name a file in it"
         raise ConfigError(where, f"{path}: {state}", f"the path of {what}", remedy)
     return found
+
+
+def workflow_file(path: str) -> str:
+    """Return the path of a file of the workflow, wherever that is run."""
+    return str(find_file(path) or path)
+
+
+def page_files(*includes: str) -> list[str]:
+    """Return the files that the template of a page includes."""
+    names = ("report_page.html.j2", *includes, "report.css", "report.js")
+    return [workflow_file(f"workflow/report/{name}") for name in names]

@@ -19,7 +19,7 @@ from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 
-class Layer(NamedTuple):
+class ConfigLayer(NamedTuple):
     """The settings of one place on top of config.yaml, and the name of that place."""
 
     name: str
@@ -31,15 +31,15 @@ COMMAND_LINE = "--config"
 _EXAMPLES_FOLDER = "workflow/resources/"
 
 
-def read_layers(given: Any) -> list[Layer]:
+def read_layers(given: Any) -> list[ConfigLayer]:
     """Return what stands above config.yaml, the layer that wins last; `given` is Snakemake's
     ``ConfigSettings``, the config files and the --config values of the command line.
     """
     layers = []
     for path in given.configfiles:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        layers.append(Layer(Path(path).name, content if isinstance(content, dict) else {}))
-    return [*layers, Layer(COMMAND_LINE, given.config)]
+        layers.append(ConfigLayer(Path(path).name, content if isinstance(content, dict) else {}))
+    return [*layers, ConfigLayer(COMMAND_LINE, given.config)]
 
 
 def adopt_preset(written: dict[str, Any]) -> str | None:
@@ -61,7 +61,7 @@ def adopt_preset(written: dict[str, Any]) -> str | None:
     return name
 
 
-def adopt_budget(written: dict[str, Any], layers: Sequence[Layer]) -> None:
+def adopt_budget(written: dict[str, Any], layers: Sequence[ConfigLayer]) -> None:
     """Let ``budget`` at the top stand for ``training.budget``, which wins in the same layer.
 
     One that is no number of seconds is left where it is, for the schema to refuse.
@@ -76,7 +76,7 @@ def adopt_budget(written: dict[str, Any], layers: Sequence[Layer]) -> None:
             content["training"] = training | {"budget": seconds}
 
 
-def leave_out_examples(written: Mapping[str, Any], layers: Sequence[Layer]) -> Iterator[str]:
+def leave_out_examples(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> Iterator[str]:
     """Take the example images out where a layer names images: these are meant, and no others.
 
     Images of a config.yaml of the user's own stay. Yields a line on what was left out.
@@ -94,7 +94,7 @@ def leave_out_examples(written: Mapping[str, Any], layers: Sequence[Layer]) -> I
         yield f"{naming[-1].name} names images: the examples {', '.join(left_out)} are left out."
 
 
-def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) -> None:
+def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> None:
     """Remove a network's own training settings where a later layer's section `training` wins.
 
     Budgets are removed where a later layer sets the steps.
@@ -118,7 +118,7 @@ def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[Layer]) ->
 
 def settings_without_effect(
     written: Mapping[str, Any],
-    layers: Sequence[Layer],
+    layers: Sequence[ConfigLayer],
     settings: Mapping[str, Any],
     own_keys: Mapping[str, Collection[str]],
     name_source: Callable[[Place], str],
@@ -169,7 +169,7 @@ def settings_without_effect(
         yield f"{where}: {as_written(value)} has no effect, because {reason}; {instead}."
 
 
-def training_is_for_images(layers: Sequence[Layer], targets: Collection[str]) -> str | None:
+def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[str]) -> str | None:
     """Return a line if the command line changes `training`, and only other things are made."""
     folders = ("tables", "classifiers")
     made = {target.removeprefix("results/").split("/")[0] for target in targets}
@@ -226,7 +226,7 @@ def _unmet_condition(
     return None
 
 
-def _last(layers: Sequence[Layer], place: Place) -> int:
+def _last(layers: Sequence[ConfigLayer], place: Place) -> int:
     """Return the number of the last layer that sets a value; -1 for none."""
     for number in range(len(layers) - 1, -1, -1):
         if _at(layers[number].content, place) is not None:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from config.configuration import Run, trained_fields
+from config.configuration import ImageNetwork, trained_fields
 from config.schema import read_schema
 from config.task_settings import outside_their_limits
 from config.wording import (
@@ -69,7 +69,7 @@ class Sweep:
 
     name: str
     networks: dict[str, SweepNetwork]  # by their names
-    runs: list[Run]  # each with the image that a network is fitted to
+    runs: list[ImageNetwork]  # each with the image that a network is fitted to
     # whether renders and time-lapses of them are made
     render: bool
     timelapse: bool
@@ -95,7 +95,7 @@ def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> 
     return sweeps
 
 
-def all_runs(sweeps: Iterable[Sweep]) -> list[Run]:
+def all_runs(sweeps: Iterable[Sweep]) -> list[ImageNetwork]:
     """Return the runs of sweeps, each once."""
     return list(dict.fromkeys(run for sweep in sweeps for run in sweep.runs))
 
@@ -124,7 +124,7 @@ def field_settings(network: SweepNetwork, settings: Mapping[str, Any]) -> dict[s
 
 
 def labels(
-    runs: Iterable[Run], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
+    runs: Iterable[ImageNetwork], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Return what each run is grouped by in tables: sweeps, network without the seed, settings.
 
@@ -133,12 +133,12 @@ def labels(
     """
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
     varied = sorted({key for network in networks.values() for key, _ in network.values} - {SEED})
-    sweeps_of: dict[Run, list[str]] = {}
+    sweeps_of: dict[ImageNetwork, list[str]] = {}
     for sweep in sweeps:
         for run in sweep.runs:
             sweeps_of.setdefault(run, []).append(sweep.name)
 
-    def of(run: Run) -> dict[str, str]:
+    def of(run: ImageNetwork) -> dict[str, str]:
         network = networks.get(run.field, SweepNetwork(run.field, ()))
         own = fields[run.field] | fields[run.field].get("training", {})
         return {
@@ -201,7 +201,7 @@ def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) 
     for entry in sweep["include"]:
         found += _combinations(sweep, images, entry)
     networks = {network.name: network for _, network in found}
-    runs = list(dict.fromkeys(Run(image, network.name) for image, network in found))
+    runs = list(dict.fromkeys(ImageNetwork(image, network.name) for image, network in found))
     return Sweep(name, networks, runs, sweep["render"], sweep["timelapse"], sweep["batch"])
 
 

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from config.configuration import Run
+from config.configuration import ImageNetwork
 from config.sweeps import Sweep
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError
@@ -49,7 +49,7 @@ given, and neither the shapes that it computes nor the steps after which somethi
 ALONE = ""
 """The place of a network that is trained in a job of its own."""
 
-Entry = tuple[Run, str]
+Entry = tuple[ImageNetwork, str]
 """A run, and the digest of the settings that it has."""
 
 
@@ -58,7 +58,7 @@ class Batch:
     """Networks that one job trains."""
 
     name: str  # ten hexadecimal digits: a digest of its networks and their settings
-    runs: tuple[Run, ...]  # its networks that are asked for now
+    runs: tuple[ImageNetwork, ...]  # its networks that are asked for now
     images: tuple[str, ...]
     """Images of all networks that were ever put into it: the inputs of its job stay the same when
     some are not asked for any more, and so nothing is made again."""
@@ -120,9 +120,9 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
             os.fsync(file.fileno())
 
 
-def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
+def settled(runs: Iterable[ImageNetwork], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
     """Return the batches of runs as the ledger has them; runs without a place are left out."""
-    batched: dict[str, list[Run]] = defaultdict(list)
+    batched: dict[str, list[ImageNetwork]] = defaultdict(list)
     for run in runs if ledger.lines else ():
         place = ledger.place.get(_entry(run, fields), ALONE)
         if place != ALONE:
@@ -131,11 +131,11 @@ def settled(runs: Iterable[Run], fields: Mapping[str, Any], ledger: Ledger) -> l
 
 
 def arrange(
-    limits: Mapping[Run, int],
+    limits: Mapping[ImageNetwork, int],
     fields: Mapping[str, Any],
     images: Mapping[str, Any],
     ledger: Ledger,
-    is_made: Callable[[Run], bool],
+    is_made: Callable[[ImageNetwork], bool],
 ) -> dict[str, list[Entry]]:
     """Put runs that have no place into new batches, and return the lines to add to the ledger.
 
@@ -149,7 +149,7 @@ def arrange(
     were_batched = {run for run, _ in ledger.place}
     with_results = {ledger.place.get(entry) for run, entry in entries.items() if is_made(run)}
     placed: dict[str, list[Entry]] = {}
-    homeless: dict[str, list[Run]] = defaultdict(list)
+    homeless: dict[str, list[ImageNetwork]] = defaultdict(list)
     for run, entry in entries.items():
         place = ledger.place.get(entry)
         if place is None:
@@ -176,13 +176,13 @@ def arrange(
 
 def limits_of(
     sweeps: Iterable[Sweep], fields: Mapping[str, Any], tiled: Collection[str]
-) -> dict[Run, int]:
+) -> dict[ImageNetwork, int]:
     """Return how many runs the batch of each run of a sweep may have.
 
     Images in tiles, which `tiled` names, and trainings in segments are large, and stay alone; so do
     those with a budget, each of which has steps of its own.
     """
-    limits: dict[Run, int] = {}
+    limits: dict[ImageNetwork, int] = {}
     for sweep in sweeps:
         for run in sweep.runs:
             training = fields[run.field]["training"]
@@ -192,11 +192,11 @@ def limits_of(
     return limits
 
 
-def _entry(run: Run, fields: Mapping[str, Any]) -> Entry:
+def _entry(run: ImageNetwork, fields: Mapping[str, Any]) -> Entry:
     return run, _digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
 
 
-def _kind(run: Run, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
+def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
     """Return a digest that is equal for runs that may be in one batch.
 
     It covers the size and the channels of the training image as far as settings and the file's
@@ -231,7 +231,9 @@ def _read(file: BinaryIO) -> Ledger:
         for line in content[: _whole_lines(content)].splitlines():
             row = json.loads(line)
             runs = ((_of_form("image", i), _of_form("field", f), d) for i, f, d in row["runs"])
-            entries = ((Run(image, field), _of_form("digest", d)) for image, field, d in runs)
+            entries = (
+                (ImageNetwork(image, field), _of_form("digest", d)) for image, field, d in runs
+            )
             lines.append((_of_form("batch", row["batch"]), tuple(entries)))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"

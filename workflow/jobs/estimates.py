@@ -340,7 +340,7 @@ def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> floa
     return training["steps"] * step_s
 
 
-def rendering_minutes(points: int, field: Settings, threads: int, gpus: int) -> int:
+def rendering_minutes(points: float, field: Settings, threads: int, gpus: int) -> int:
     """Return the time of a job that renders."""
     work_s = rendering_s(points, field, threads, gpus)
     return min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, astuple
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from config.configuration import Run, runs, trained_fields
+from config.configuration import ImageNetwork, runs, trained_fields
 from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
@@ -81,7 +82,7 @@ class Plan:
                 for segment in range(1, segments + 1):
                     yield TileJob(run, number, tuple(listed), segment, is_last=segment == segments)
 
-    def trained_runs(self, among: Iterable[Run]) -> list[Run]:
+    def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
         return [run for run in among if run.field in self.trained]
 
@@ -144,6 +145,26 @@ class Plan:
         training = self.network_of(wildcards)["training"]
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
 
+    def tile_settings(self, job: TileJob) -> Settings:
+        """Return the params of a job on tiles. Snakemake does not compare those that ask for
+        `input`: tiles may be divided among jobs in another way without being trained again.
+        """
+        return {
+            "field": self.field_settings(job.run),
+            "training": self.training_settings(job.first_tile),
+            "execution": lambda wildcards, input: self.execution_settings(job.first_tile, input),
+            "work": lambda wildcards, input: {
+                "image": job.run.image,
+                "network": job.run.field,
+                "tiles": [list(map(astuple, together)) for together in job.listed],
+                "segment": job.segment,
+            },
+        }
+
+    def tiling_of(self, wildcards: Any) -> Settings:
+        """Return the sides of an image and of its tiles."""
+        return asdict(self.tiled[wildcards.image][1])
+
     def device_of(self, wildcards: Any) -> str:
         return self.network_of(wildcards).get("training", self.config["training"])["device"]
 
@@ -198,27 +219,27 @@ class Plan:
             files += [f"{folder}/segments/{segment}" for segment in segments]
         return files + [path for job in self.tile_jobs() for path in job.lists]
 
-    def training_folders(self, run: Run) -> list[str]:
+    def training_folders(self, run: ImageNetwork) -> list[str]:
         """Return the folders in which the network of a run, or those of its tiles, are trained."""
         folder = f"results/{run.image}/{run.field}"
         return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
 
-    def renders(self, runs: Sequence[Run]) -> list[str]:
+    def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])
         return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
 
-    def timelapses(self, runs: Iterable[Run]) -> list[str]:
+    def timelapses(self, runs: Iterable[ImageNetwork]) -> list[str]:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
-    def views(self, runs: Iterable[Run]) -> list[str]:
+    def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
         """Return the pages that evaluate networks; none for so many tiles that one cannot hold
         them.
         """
         shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
         return for_runs("results/{image}/{field}/view.html", shown)
 
-    def pyramids(self, runs: Iterable[Run]) -> list[str]:
+    def pyramids(self, runs: Iterable[ImageNetwork]) -> list[str]:
         large = (run for run in runs if run.image in self.tiled)
         return for_runs("results/{image}/{field}/pyramid", large)
 
@@ -286,7 +307,7 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
     return {key: value for key, value in settings.items() if key not in keys}
 
 
-def for_runs(pattern: str, runs: Iterable[Run], **others: Iterable[Any]) -> list[str]:
+def for_runs(pattern: str, runs: Iterable[ImageNetwork], **others: Iterable[Any]) -> list[str]:
     """Fill a pattern for every run, and for every combination with the other values."""
     return [
         pattern.format(**run._asdict(), **dict(zip(others, values, strict=True)))

@@ -37,7 +37,7 @@ _EXPECTED = "the manifest that a run of the workflow writes"
 
 
 @dataclass(frozen=True)
-class Output:
+class RecordedOutput:
     """One output of a rule, in the state in which its job left it."""
 
     rule: str
@@ -131,7 +131,7 @@ def update_manifest(
     entry of its job, so that `check` finds the change. A damaged manifest is written anew before
     `NeuralfieldError` is raised. `can_be_made` says whether any rule makes a file of this name.
     """
-    before: dict[str, Output] = {}
+    before: dict[str, RecordedOutput] = {}
     problems = []
     try:
         before = read_manifest(results)
@@ -140,7 +140,7 @@ def update_manifest(
     except InputError as error:
         remedy = "nothing: it is written anew, and takes all results as they are now for whole"
         problems.append(InputError(error.where, error.found, error.expected, remedy))
-    after: dict[str, Output] = {}
+    after: dict[str, RecordedOutput] = {}
     for output in made:
         entry = before.get(output.name)
         try:
@@ -162,7 +162,7 @@ def update_manifest(
         raise problems[0]
 
 
-def read_manifest(results: Path) -> dict[str, Output]:
+def read_manifest(results: Path) -> dict[str, RecordedOutput]:
     """Read the manifest of a folder of results: its outputs by their paths in that folder."""
     path = results / NAME
     try:
@@ -170,7 +170,7 @@ def read_manifest(results: Path) -> dict[str, Output]:
         outputs = content["outputs"]
         if content["format"] != _FORMAT or content["sha256"] != _digest(outputs):
             raise ValueError("another format, or another checksum than its own")
-        return {name: Output(**entry) for name, entry in outputs.items()}
+        return {name: RecordedOutput(**entry) for name, entry in outputs.items()}
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -196,19 +196,19 @@ def modified_at_s(path: Path) -> float | None:
     return None
 
 
-def _renewed(path: Path, output: Made, entry: Output | None) -> Output | None:
+def _renewed(path: Path, output: Made, entry: RecordedOutput | None) -> RecordedOutput | None:
     """Return the entry that an output has, or a new one if a job has made it since."""
     made_at_s = modified_at_s(path)
     is_old = entry is not None and made_at_s == entry.made_at_s
     if made_at_s is None or is_old or not output.is_complete(made_at_s):
         return entry
     if not path.is_dir():
-        return Output(output.rule, made_at_s, output.sha256 or sha256_of(path))
+        return RecordedOutput(output.rule, made_at_s, output.sha256 or sha256_of(path))
     files = {file.relative_to(path).as_posix(): sha256_of(file) for file in visible_files(path)}
-    return Output(output.rule, made_at_s, files=files)
+    return RecordedOutput(output.rule, made_at_s, files=files)
 
 
-def _write(path: Path, outputs: dict[str, Output]) -> None:
+def _write(path: Path, outputs: dict[str, RecordedOutput]) -> None:
     entries = {
         name: {key: value for key, value in asdict(outputs[name]).items() if value}
         for name in sorted(outputs)

@@ -7,11 +7,14 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from snakemake.script import PythonScript
 from snakemake_interface_common.exceptions import WorkflowError
+
+from neuralfield.system.errors import NeuralfieldError
 
 
 class UserError(WorkflowError):
@@ -19,6 +22,15 @@ class UserError(WorkflowError):
 
     # stays None when a context manager on the way puts one there
     __traceback__: Any = property(lambda self: None, lambda self, value: None)
+
+
+@contextlib.contextmanager
+def user_errors() -> Iterator[None]:
+    """Raise the package's errors as `UserError`."""
+    try:
+        yield
+    except NeuralfieldError as error:
+        raise UserError(str(error)) from error
 
 
 PACKAGES = {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from config.configuration import Run
+from config.configuration import ImageNetwork
 from neuralfield.images.tiling import Tile
 
 
@@ -11,7 +11,7 @@ from neuralfield.images.tiling import Tile
 class TileJob:
     """A job that trains some tiles of an image, one after another, to the end of a segment."""
 
-    run: Run
+    run: ImageNetwork
     number: int
     listed: tuple[tuple[Tile, ...], ...]
     """The tiles of each of its lists of files, see `neuralfield.tasks.image.tile_files`."""

@@ -30,7 +30,7 @@ PENS = {
 STOUTEST = 0.2
 
 
-class Part(NamedTuple):
+class Curve(NamedTuple):
     """One curve of the drawing."""
 
     points: tuple  # what the curve passes through; a repeated point is a corner
@@ -41,12 +41,12 @@ class Part(NamedTuple):
 
 def line(pen, *points, tone=INK):
     """Return a stroke of a pen."""
-    return Part(points, tone, pen)
+    return Curve(points, tone, pen)
 
 
 def blot(*points, tone=INK):
     """Return a filled shape."""
-    return Part(points, tone)
+    return Curve(points, tone)
 
 
 def disc(x, y, radius_x, radius_y=None, tone=INK):

@@ -1,9 +1,9 @@
 # Images to classify: made by `snakemake --cores all classifiers`, never by the rule all.
 
 
-from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
+from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
 
-every_classifier = one_for_each(
+every_classifier = INPUTS.one_for_each(
     "classifiers",
     "classifier",
     "at least one set of images; add one, as docs/classifier.md shows",
@@ -19,8 +19,8 @@ rule classifiers:
 
 rule train_classifier:
     input:
-        images=images_of(TRAINING),
-        labels=labels_of(TRAINING),
+        images=INPUTS.images_of(TRAINING),
+        labels=INPUTS.labels_of(TRAINING),
     output:
         model="results/classifiers/{classifier}/model.safetensors",
         history="results/classifiers/{classifier}/history.csv",
@@ -32,15 +32,15 @@ rule train_classifier:
         "logs/classifiers/{classifier}/train_classifier.benchmark.tsv"
     conda:
         "../envs/networks.yaml"
-    threads: training_threads
+    threads: NEEDS.training_threads
     resources:
-        gpu=gpus_of,
-        mem_mb=classifier_memory_mb,
-        runtime=classifier_minutes,
+        gpu=NEEDS.gpus,
+        mem_mb=NEEDS.classifier_memory_mb,
+        runtime=NEEDS.classifier_minutes,
     params:
-        network=of_networks("network"),
+        network=INPUTS.of_network("network"),
         training=PLAN.training_settings,
-        checksums=of_networks("checksums"),
+        checksums=INPUTS.of_network("checksums"),
         execution=PLAN.execution_settings,
         state="results/classifiers/{classifier}/.state",
         version=VERSION,
@@ -52,10 +52,10 @@ rule train_classifier:
 
 rule evaluate_classifier:
     input:
-        training_images=images_of(TRAINING),
-        training_labels=labels_of(TRAINING),
-        held_out_images=images_of(HELD_OUT),
-        held_out_labels=labels_of(HELD_OUT),
+        training_images=INPUTS.images_of(TRAINING),
+        training_labels=INPUTS.labels_of(TRAINING),
+        held_out_images=INPUTS.images_of(HELD_OUT),
+        held_out_labels=INPUTS.labels_of(HELD_OUT),
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
     output:
@@ -74,12 +74,12 @@ rule evaluate_classifier:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=classifier_memory_mb,
+        mem_mb=NEEDS.classifier_memory_mb,
         runtime=20,
     params:
-        network=of_networks("network"),
+        network=INPUTS.of_network("network"),
         training=PLAN.training_settings,
-        checksums=of_networks("checksums"),
+        checksums=INPUTS.of_network("checksums"),
         version=VERSION,
     message:
         "Evaluating the classifier {wildcards.classifier}"
@@ -89,7 +89,7 @@ rule evaluate_classifier:
 
 rule plot_classifier:
     input:
-        images=images_of(HELD_OUT),
+        images=INPUTS.images_of(HELD_OUT),
         metrics="results/classifiers/{classifier}/metrics.json",
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",
@@ -134,8 +134,8 @@ rule report_classifiers:
         metrics=every_classifier("results/classifiers/{classifier}/metrics.json"),
         predictions=every_classifier("results/classifiers/{classifier}/predictions.csv"),
         histories=every_classifier("results/classifiers/{classifier}/history.csv"),
-        template=workflow_file("workflow/report/report_classifiers.html.j2"),
-        style=page_files(),
+        template=named_files.workflow_file("workflow/report/report_classifiers.html.j2"),
+        style=named_files.page_files(),
     output:
         report=shown(
             "results/classifiers/report.html",

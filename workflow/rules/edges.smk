@@ -25,7 +25,7 @@ rule find_edges:
         mem_mb=lambda wildcards: (
             estimates.BASE_MEMORY_MB
             if wildcards.image in PLAN.tiled
-            else image_memory_mb(wildcards)
+            else NEEDS.image_memory_mb(wildcards)
         ),
         runtime=30,
     params:

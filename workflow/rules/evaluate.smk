@@ -7,8 +7,8 @@ rule evaluate:
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
         source=lambda wildcards: config["images"][wildcards.image]["path"],
-        weights=imported_weights,
-        record=learning("training.json"),
+        weights=INPUTS.imported_weights,
+        record=INPUTS.learning("training.json"),
     output:
         metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),
         comparison=directory("results/{image}/{field}/comparison"),
@@ -22,12 +22,12 @@ rule evaluate:
     priority: 1
     conda:
         "../envs/networks.yaml"
-    threads: rendering_threads
+    threads: NEEDS.rendering_threads
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
-        mem_mb=source_memory_mb,
-        runtime=lambda wildcards, threads: rendering_minutes(
+        gpu=NEEDS.rendering_gpus,
+        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
+        mem_mb=NEEDS.source_memory_mb,
+        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
             wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
         ),
     params:

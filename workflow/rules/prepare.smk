@@ -23,7 +23,7 @@ rule resize:
     conda:
         "../envs/networks.yaml"
     resources:
-        mem_mb=source_memory_mb,
+        mem_mb=NEEDS.source_memory_mb,
         runtime=10,
     params:
         settings=lambda wildcards: {
@@ -54,7 +54,7 @@ rule encode:
     conda:
         "../envs/networks.yaml"
     resources:
-        mem_mb=image_memory_mb,
+        mem_mb=NEEDS.image_memory_mb,
         runtime=10,
     params:
         version=VERSION,
@@ -80,7 +80,7 @@ rule decode:
     conda:
         "../envs/networks.yaml"
     resources:
-        mem_mb=image_memory_mb,
+        mem_mb=NEEDS.image_memory_mb,
         runtime=10,
     params:
         version=VERSION,

@@ -5,8 +5,8 @@
 # settings, is put back: a size that is added costs that size alone.
 rule render:
     input:
-        model=trained,
-        weights=imported_weights,
+        model=INPUTS.trained,
+        weights=INPUTS.imported_weights,
         facts="results/{image}/picture.json",
     output:
         renders=[
@@ -26,12 +26,12 @@ rule render:
         "logs/{image}/{field}/render.benchmark.tsv"
     conda:
         "../envs/networks.yaml"
-    threads: rendering_threads
+    threads: NEEDS.rendering_threads
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
+        gpu=NEEDS.rendering_gpus,
+        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: rendering_minutes(
+        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
             wildcards,
             sum(part["size"] ** 2 for part in RENDERS.values()) ** 0.5,
             threads,
@@ -60,10 +60,10 @@ use rule render as render_other_size with:
     wildcard_constraints:
         size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
+        gpu=NEEDS.rendering_gpus,
+        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: rendering_minutes(
+        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
             wildcards, int(wildcards.size), threads
         ),
     params:
@@ -76,11 +76,11 @@ use rule render as render_other_size with:
 # of other sizes, like `snakemake results/lion_cub/siren/pyramid_8192` or `.../render_8192.tif`
 rule pyramid:
     input:
-        model=trained,
-        weights=imported_weights,
+        model=INPUTS.trained,
+        weights=INPUTS.imported_weights,
         facts="results/{image}/picture.json",
         template=[
-            workflow_file(f"scripts/neuralfield/viewing/template/{name}")
+            named_files.workflow_file(f"scripts/neuralfield/viewing/template/{name}")
             for name in ("pyramid.html.j2", "pointers.js", "pyramid.js")
         ],
     output:
@@ -91,13 +91,13 @@ rule pyramid:
         "logs/{image}/{field}/pyramid.benchmark.tsv"
     conda:
         "../envs/pages.yaml"
-    threads: rendering_threads
+    threads: NEEDS.rendering_threads
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
+        gpu=NEEDS.rendering_gpus,
+        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: rendering_minutes(
-            wildcards, longer_side_of(wildcards), threads
+        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
+            wildcards, NEEDS.longer_side_px(wildcards), threads
         ),
     params:
         settings={key: RENDERING[key] for key in ("samples", "bit_depth")},
@@ -133,14 +133,14 @@ if config["timelapse"]["formats"]:
 
     rule timelapse:
         input:
-            model=trained,
+            model=INPUTS.trained,
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
             # the last frame's PSNR: that of a large image takes long, and is not measured twice; it
             # changes with the network alone, so other settings of `evaluate` make no new time-lapse
-            resized=of_whole_images("results/{image}/resized.png"),
-            metrics=ancient(of_large_images("results/{image}/{field}/metrics.json")),
+            resized=INPUTS.of_whole_images("results/{image}/resized.png"),
+            metrics=ancient(INPUTS.of_large_images("results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
         output:
             outputs=[
@@ -160,14 +160,14 @@ if config["timelapse"]["formats"]:
             "logs/{image}/{field}/timelapse.benchmark.tsv"
         conda:
             "../envs/pages.yaml"
-        threads: rendering_threads
+        threads: NEEDS.rendering_threads
         resources:
-            gpu=rendering_gpus,
-            gpu_memory_mb=rendering_gpu_memory_mb,
+            gpu=NEEDS.rendering_gpus,
+            gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
             mem_mb=estimates.image_memory_mb(
                 config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
             ),
-            runtime=lambda wildcards, threads: rendering_minutes(
+            runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
                 wildcards,
                 config["timelapse"]["size"],
                 threads,

@@ -18,8 +18,10 @@ rule report:
         ),
         sweep_metrics=for_runs("results/{image}/{field}/metrics.json", runs=PLAN.swept_runs),
         sweep_comparisons=for_runs("results/{image}/{field}/comparison", runs=PLAN.swept_runs),
-        template=workflow_file("workflow/report/report.html.j2"),
-        style=page_files("report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"),
+        template=named_files.workflow_file("workflow/report/report.html.j2"),
+        style=named_files.page_files(
+            "report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"
+        ),
     output:
         report=shown("results/report.html", "report", "Report", image="all", network="all"),
     log:

@@ -1,7 +1,7 @@
 # Tables of samples: made by `snakemake --cores all tables`, never by the rule all.
 
 
-every_table = one_for_each(
+every_table = INPUTS.one_for_each(
     "tables", "network", "at least one table; add one, as docs/tables.md shows"
 )
 
@@ -15,7 +15,7 @@ rule tables:
 
 rule train_table:
     input:
-        table=of_networks("path"),
+        table=INPUTS.of_network("path"),
     output:
         model="results/tables/{network}/model.safetensors",
         history="results/tables/{network}/history.csv",
@@ -27,10 +27,10 @@ rule train_table:
         "logs/tables/{network}/train_table.benchmark.tsv"
     conda:
         "../envs/networks.yaml"
-    threads: training_threads
+    threads: NEEDS.training_threads
     resources:
-        gpu=gpus_of,
-        mem_mb=table_memory_mb,
+        gpu=NEEDS.gpus,
+        mem_mb=NEEDS.table_memory_mb,
         runtime=lambda wildcards, attempt: estimates.table_minutes(
             PLAN.network_of(wildcards), attempt
         ),
@@ -48,7 +48,7 @@ rule train_table:
 
 rule evaluate_table:
     input:
-        table=of_networks("path"),
+        table=INPUTS.of_network("path"),
         model="results/tables/{network}/model.safetensors",
         record="results/tables/{network}/training.json",
     output:
@@ -67,7 +67,7 @@ rule evaluate_table:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=table_memory_mb,
+        mem_mb=NEEDS.table_memory_mb,
         runtime=10,
     params:
         settings=PLAN.table_task_settings,
@@ -83,9 +83,9 @@ rule evaluate_table:
 
 rule plot_table:
     input:
-        table=of_networks("path"),
+        table=INPUTS.of_network("path"),
         model="results/tables/{network}/model.safetensors",
-        sizes=lambda wildcards: table_sizes(wildcards.network),
+        sizes=lambda wildcards: INPUTS.table_sizes(wildcards.network),
     output:
         plot=shown(
             "results/tables/{network}/plot.png",
@@ -103,7 +103,7 @@ rule plot_table:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=table_memory_mb,
+        mem_mb=NEEDS.table_memory_mb,
         runtime=10,
     params:
         settings=PLAN.table_task_settings,
@@ -122,9 +122,9 @@ rule report_tables:
         models=every_table("results/tables/{network}/model.safetensors"),
         metrics=every_table("results/tables/{network}/metrics.json"),
         histories=every_table("results/tables/{network}/history.csv"),
-        sizes=[name for table in config["tables"] for name in table_sizes(table)],
-        template=workflow_file("workflow/report/report_tables.html.j2"),
-        style=page_files(),
+        sizes=[name for table in config["tables"] for name in INPUTS.table_sizes(table)],
+        template=named_files.workflow_file("workflow/report/report_tables.html.j2"),
+        style=named_files.page_files(),
     output:
         report=shown(
             "results/tables/report.html", "report_tables", "Tables", table="all", what="report"

@@ -16,7 +16,7 @@ rule unpack:
     priority: BEFORE_TRAININGS
     conda:
         "../envs/networks.yaml"
-    threads: all_cores
+    threads: NEEDS.all_cores
     resources:
         mem_mb=lambda wildcards, threads: estimates.unpacking_memory_mb(
             PLAN.tiled[wildcards.image][0], threads
@@ -27,7 +27,7 @@ rule unpack:
             "mode": PLAN.image_of(wildcards)["mode"],
             "threshold": PLAN.image_of(wildcards)["threshold"],
         },
-        tiling=tiling_of,
+        tiling=PLAN.tiling_of,
         version=VERSION,
     message:
         "Unpacking {input.image} as {wildcards.image}"
@@ -67,9 +67,22 @@ rule overview:
         "../../scripts/overview.py"
 
 
+def earlier_lists(job):
+    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
+    the job run again whose tiles have lost files.
+    """
+
+    def lists(wildcards):
+        if workflow.is_main_process:
+            recovery.changed_tiles_again(workflow, logger.info, job)
+        return job.lists_of(job.segment - 1) if job.segment > 1 else []
+
+    return lists
+
+
 # Each of these trains some tiles of an image. It owns lists of their files by their names: Snakemake
 # is slow with that many patterns, and with that many files.
-for job in TILE_JOBS:
+for job in PLAN.tile_job_of.values():
 
     rule:
         name:
@@ -84,14 +97,15 @@ for job in TILE_JOBS:
             f"{job.log}.log",
         benchmark:
             f"{job.log}.benchmark.tsv"
-        priority: tiles_seconds(job)
+        priority: NEEDS.tiles_s(job)
         conda:
             "../envs/networks.yaml"
-        threads: given_threads(job.kind) or training_threads(job.run)
+        threads: NEEDS.tiles_threads(job)
         resources:
-            **tiles_resources(job),
+            **NEEDS.tiles_resources(job),
         params:
-            **tiles_params(job),
+            **PLAN.tile_settings(job),
+            version=VERSION,
         message:
             f"Training {job.run.field} on {len(job.tiles)} tiles of {job.run.image}"
         script:
@@ -100,7 +114,7 @@ for job in TILE_JOBS:
 
 rule gather_tiles:
     input:
-        tiles=lists_of_tiles,
+        tiles=INPUTS.lists_of_tiles,
         facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
@@ -115,13 +129,13 @@ rule gather_tiles:
         image=one_of(PLAN.tiled),
     conda:
         "../envs/pages.yaml"
-    threads: all_cores
+    threads: NEEDS.all_cores
     resources:
         mem_mb=lambda wildcards, threads: estimates.BASE_MEMORY_MB
         + estimates.THREAD_MEMORY_MB * threads,
         runtime=30,
     params:
-        tiling=tiling_of,
+        tiling=PLAN.tiling_of,
         field=PLAN.field_settings,
         training=PLAN.training_settings,
         version=VERSION,
@@ -148,13 +162,13 @@ rule evaluate_tiles:
         image=one_of(PLAN.tiled),
     conda:
         "../envs/networks.yaml"
-    threads: rendering_threads
+    threads: NEEDS.rendering_threads
     resources:
-        gpu=rendering_gpus,
-        gpu_memory_mb=rendering_gpu_memory_mb,
+        gpu=NEEDS.rendering_gpus,
+        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
         mem_mb=estimates.RENDERING_MEMORY_MB
         + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
-        runtime=lambda wildcards, threads: rendering_minutes(
+        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
             wildcards,
             (PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height) ** 0.5,
             threads,

@@ -5,7 +5,7 @@ rule train:
     input:
         pixels="results/{image}/pixels.csv",
         facts="results/{image}/picture.json",
-        earlier=earlier_segment,
+        earlier=INPUTS.earlier_segment,
     output:
         model="results/{image}/{field}/model.safetensors",
         history=shown("results/{image}/{field}/history.csv", "history", "Training"),
@@ -18,15 +18,15 @@ rule train:
     wildcard_constraints:
         image=one_of(PLAN.whole),
         field=TRAINED_NAMES,
-    priority: longest_first
+    priority: NEEDS.longest_first
     conda:
         "../envs/networks.yaml"
-    threads: training_threads
+    threads: NEEDS.training_threads
     resources:
-        gpu=training_gpus,
-        gpu_memory_mb=training_gpu_memory_mb,
-        mem_mb=training_memory_mb,
-        runtime=training_minutes,
+        gpu=NEEDS.training_gpus,
+        gpu_memory_mb=NEEDS.training_gpu_memory_mb,
+        mem_mb=NEEDS.training_memory_mb,
+        runtime=NEEDS.training_minutes,
     params:
         field=PLAN.field_settings,
         training=PLAN.training_settings,
@@ -57,8 +57,8 @@ for batch in BATCHES:
         name:
             f"train_batch_{batch.name}"
         input:
-            pixels=batch_images(batch, "pixels.csv"),
-            facts=batch_images(batch, "picture.json"),
+            pixels=INPUTS.batch_images(batch, "pixels.csv"),
+            facts=INPUTS.batch_images(batch, "picture.json"),
         output:
             models=for_runs("results/{image}/{field}/model.safetensors", batch.runs),
             histories=[
@@ -80,15 +80,15 @@ for batch in BATCHES:
             f"logs/batches/{batch.name}.log",
         benchmark:
             f"logs/batches/{batch.name}.benchmark.tsv"
-        priority: sum(map(longest_first, batch.runs))
+        priority: NEEDS.batch_s(batch)
         conda:
             "../envs/networks.yaml"
-        threads: batch_threads(batch)
+        threads: NEEDS.batch_threads(batch)
         resources:
-            **batch_resources(batch),
+            **NEEDS.batch_resources(batch),
         params:
             batch=batch.name,
-            networks=batch_networks(batch),
+            networks=INPUTS.batch_networks(batch),
             version=VERSION,
         message:
             f"Training {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
@@ -98,7 +98,7 @@ for batch in BATCHES:
 
 rule import_weights:
     input:
-        weights=of_networks("path"),
+        weights=INPUTS.of_network("path"),
         facts="results/{image}/picture.json",
     output:
         model="results/{image}/{field}/model.safetensors",

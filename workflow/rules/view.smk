@@ -6,16 +6,16 @@ VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
 
 rule view:
     input:
-        model=trained,
-        weights=imported_weights,
+        model=INPUTS.trained,
+        weights=INPUTS.imported_weights,
         facts="results/{image}/picture.json",
         # they change with the network; other settings of `evaluate` make no new page
         resized=ancient(lambda wildcards: PLAN.training_image(wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
         metrics=ancient("results/{image}/{field}/metrics.json"),
-        history=learning("history.csv"),
-        record=learning("training.json"),
-        checkpoints=learning("checkpoints"),
+        history=INPUTS.learning("history.csv"),
+        record=INPUTS.learning("training.json"),
+        checkpoints=INPUTS.learning("checkpoints"),
         template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
         view=shown("results/{image}/{field}/view.html", "view", "Viewers"),

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from types import SimpleNamespace
 from typing import Any
 
-from config.configuration import Run
+from config.configuration import ImageNetwork
 from jobs import estimates
 from jobs.batches import without_settings
 from jobs.plan import Plan
@@ -72,14 +72,14 @@ class PlannedJob:
         return self.rule.startswith("train")
 
     @property
-    def network(self) -> Run | None:
+    def network(self) -> ImageNetwork | None:
         """The image and the field that it works on, if it works on one network as a whole."""
         if {"image", "field"} <= self.wildcards.keys():
-            return Run(self.wildcards["image"], self.wildcards["field"])
+            return ImageNetwork(self.wildcards["image"], self.wildcards["field"])
         return None
 
     @property
-    def trained(self) -> list[Run]:
+    def trained(self) -> list[ImageNetwork]:
         """The networks of images that it trains: several, if it is a batch."""
         if not self.is_training or self.wildcards.keys() & {"network", "classifier"}:
             return []
@@ -87,7 +87,7 @@ class PlannedJob:
             return [self.network]
         models = (PurePath(output) for output in self.outputs)
         folders = [path.parent for path in models if path.name == "model.safetensors"]
-        return [Run(folder.parent.name, folder.name) for folder in folders]
+        return [ImageNetwork(folder.parent.name, folder.name) for folder in folders]
 
 
 def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:

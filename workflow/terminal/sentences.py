@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from config.configuration import Run
+from config.configuration import ImageNetwork
 from entry.progress import Progress
 from terminal.planned import PlannedJob
 from terminal.words import count, duration, listed
@@ -32,8 +32,8 @@ class Sentences:
 
     def __init__(self, jobs: Collection[PlannedJob]) -> None:
         self._are_many = sum(len(job.trained) for job in jobs) >= MANY_TRAININGS
-        self._left_to_show: dict[Run, set[int]] = {}
-        self._shown: dict[Run, list[PurePath]] = {}
+        self._left_to_show: dict[ImageNetwork, set[int]] = {}
+        self._shown: dict[ImageNetwork, list[PurePath]] = {}
         for job in filter(_shows, jobs):
             if job.network:
                 self._left_to_show.setdefault(job.network, set()).add(job.number)
@@ -51,7 +51,7 @@ class Sentences:
             return None
         return f"{job.name}: made {listed(job.outputs)}" if job.name else None
 
-    def _have_shown(self, job: PlannedJob, network: Run) -> str | None:
+    def _have_shown(self, job: PlannedJob, network: ImageNetwork) -> str | None:
         self._left_to_show[network].discard(job.number)
         self._shown.setdefault(network, []).extend(map(PurePath, job.outputs))
         if self._are_many or self._left_to_show[network]:
@@ -78,11 +78,11 @@ def best_filter(numbers: Mapping[str, Any]) -> tuple[str, float] | None:
 def in_words(numbers: Mapping[str, Any]) -> str:
     """Return the numbers of an evaluation: of a network of an image, a table, or a classifier."""
     if "psnr_db" in numbers:
-        parts = [f"{numbers['psnr_db']:.1f} dB"]
+        parts = [f"fit {numbers['psnr_db']:.1f} dB"]
         if (wrong := numbers.get("wrong_pixels")) is not None:
             parts.append(count(wrong, "wrong pixel"))
-        if (enlarged_db := numbers.get("upscale_psnr_db")) is not None:
-            parts.append(f"enlarged {enlarged_db:.1f} dB")
+        if (redraw_db := numbers.get("upscale_psnr_db")) is not None:
+            parts.append(f"redraw {redraw_db:.1f} dB")
             if best := best_filter(numbers):
                 parts[-1] += f" (best filter: {best[0]}, {best[1]:.1f})"
         return ", ".join(parts)

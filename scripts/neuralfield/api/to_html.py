@@ -10,7 +10,7 @@ from neuralfield.fields import describe_field
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.history import History
-from neuralfield.viewing.page import PREVIEW_PX, viewer_page
+from neuralfield.viewing.viewer_page import PREVIEW_PX, viewer_page
 
 MOST_SHOWN_PARAMETERS = 500_000
 """A notebook shows a render of a larger network: its file would grow by megabytes."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.plan import network_plan
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering.array_renderer import ArrayRenderer

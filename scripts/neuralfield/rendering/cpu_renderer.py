@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.engines.cpu.encoding import activation_numbers, encoding_numbers
-from neuralfield.engines.plan import OUTPUTS, network_plan
+from neuralfield.engines.kernel_plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array

@@ -3,7 +3,7 @@
 //
 // Constants: those of padded_network.cuh but for losses, PARAMETER_OFFSETS (the struct Offsets),
 // and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
-#include "../engines/cuda/hopper/padded_network.cuh"
+#include "../engines/cuda/fused/padded_network.cuh"
 
 constexpr bool RESIDENT = is_resident<false>();
 
@@ -33,12 +33,12 @@ __device__ __forceinline__ float2 network_input(double x, double y) {
 #endif
 }
 
-// z of a layer, in `sums` -> its values on the table.
+// z of a layer, in `sums` -> its values on the buffer.
 template <int columns>
-__device__ __forceinline__ void activate(const Table& table, const Constants& constants, int layer,
-                                         const float* sums) {
+__device__ __forceinline__ void activate(const TileBuffer& buffer, const Constants& constants,
+                                         int layer, const float* sums) {
     const float inverse_frequency = inverse_frequencies[layer];
-    table.clear();
+    buffer.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -54,37 +54,37 @@ __device__ __forceinline__ void activate(const Table& table, const Constants& co
                 pairs[2 * j + i] = pack_values(value.x, value.y);
             }
         }
-        table.put<columns>(column, pairs);
+        buffer.put<columns>(column, pairs);
     }
-    table.show();
+    buffer.show();
 }
 
 // From z of the first layer to z of the last hidden layer.
 template <typename Sums>
-__device__ __forceinline__ void forward(const Table& table, const Constants& constants, Sums& sums,
-                                        const Stream& stream, RingPlace& place) {
+__device__ __forceinline__ void forward(const TileBuffer& buffer, const Constants& constants,
+                                        Sums& sums, const Stream& stream, RingPlace& place) {
 #pragma unroll 1
     for (int layer = 1; layer < HIDDEN; ++layer) {
         for_width_of(layer - 1, [&](auto kind) {
-            activate<width_after[kind.value]>(table, constants, layer - 1, sums);
+            activate<width_after[kind.value]>(buffer, constants, layer - 1, sums);
         });
         for_shape_of(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT>(sums, table.tile, stream, place);
+            multiply<fan_in(kind.value), columns, RESIDENT>(sums, buffer.tile, stream, place);
             forget_sums<columns / 2>(sums);
         });
     }
 }
 
 __device__ __forceinline__ void render_pixels(const Arguments& arguments,
-                                              const Constants& constants, const Table& table,
+                                              const Constants& constants, const TileBuffer& buffer,
                                               const Stream& stream, int block_count) {
     RingPlace place;
     float sums[WIDEST / 2];
     const float share = 1.0f / float(arguments.samples);
     for (int block = blockIdx.x; block < block_count; block += gridDim.x) {
         double x[2], y[2];
-        int first = (block * BLOCK_TILES + table.number) * 64 + 16 * table.warp + table.lane / 4;
+        int first = (block * BLOCK_TILES + buffer.number) * 64 + 16 * buffer.warp + buffer.lane / 4;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int index = min(first + 8 * i, arguments.count - 1);
@@ -99,15 +99,15 @@ __device__ __forceinline__ void render_pixels(const Arguments& arguments,
             float2 points[2] = {network_input(x[0] + offset.x, y[0] + offset.y),
                                 network_input(x[1] + offset.x, y[1] + offset.y)};
             if constexpr (first_product == 0) {
-                encode(table, points, constants);
-                multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, table.tile, stream, place);
+                encode(buffer, points, constants);
+                multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, buffer.tile, stream, place);
             } else {
-                place_coordinates(table, sums, points, constants);
+                place_coordinates(buffer, sums, points, constants);
             }
             forget_sums<width_after[0] / 2>(sums);
-            if constexpr (HIDDEN > 1) forward(table, constants, sums, stream, place);
+            if constexpr (HIDDEN > 1) forward(buffer, constants, sums, stream, place);
             float z[2][CHANNELS];
-            output_layer<false>(z, table, sums, constants);
+            output_layer<false>(z, buffer, sums, constants);
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -121,7 +121,7 @@ __device__ __forceinline__ void render_pixels(const Arguments& arguments,
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int index = first + 8 * i;
-            if (table.lane % 4 != 0 || index >= arguments.count) continue;
+            if (buffer.lane % 4 != 0 || index >= arguments.count) continue;
             float spread = 0.0f;
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel) {
@@ -160,10 +160,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
     } else {
         take_registers<CONSUMER_REGISTERS>();
         const int number = threadIdx.x / 128;
-        const Table table = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
-                             int(threadIdx.x) % 32};
+        const TileBuffer buffer = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                                   int(threadIdx.x) % 32};
         const Arguments arguments = {columns, rows,  offsets, pixels, means,
                                      spreads, count, width,   samples};
-        render_pixels(arguments, shared.constants, table, stream, block_count);
+        render_pixels(arguments, shared.constants, buffer, stream, block_count);
     }
 }

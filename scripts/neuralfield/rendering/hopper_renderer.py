@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import NetworkArrays
-from neuralfield.engines.cuda.hopper import padded_network
-from neuralfield.engines.cuda.hopper.padded_network import (
+from neuralfield.engines.cuda.fused import padded_network
+from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
-    HopperNetwork,
+    PaddedNetwork,
     WeightStream,
     listed,
     parameter_offsets,
@@ -19,7 +19,7 @@ from neuralfield.engines.cuda.hopper.padded_network import (
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 _BLOCK_TILES = {64: 6, 128: 4, 256: 2}
@@ -52,7 +52,7 @@ class HopperRenderer:
     ) -> None:
         self._xp = device.xp
         self._channels = network.layers[-1].fan_out
-        shape = HopperNetwork(network, _BLOCK_TILES)
+        shape = PaddedNetwork(network, _BLOCK_TILES)
         self._block_tiles = shape.block_tiles
         self._processors, limit_bytes = gpu_limits(device)
         fixed_bytes = shape.constants_bytes + shape.block_tiles * shape.tile_bytes

@@ -8,7 +8,7 @@ from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.layer_forward import LayerForward, whole_blocks
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
 from neuralfield.fields.coordinate_network import CornerBias, Encoding
 from neuralfield.rendering.array_renderer import mean_and_spread
 from neuralfield.system.device import Array, Device

@@ -8,7 +8,7 @@ import numpy as np
 
 from neuralfield.fields import FieldSettings, Upscaler, network_settings
 from neuralfield.images import PixelFile, read_facts, read_pixel_csv, require_image
-from neuralfield.images.facts import facts_of_tile, kind_in
+from neuralfield.images.image_facts import facts_of_tile, kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.images.tiling import Tile
 from neuralfield.system.provenance import made_by_the_workflow

@@ -26,7 +26,7 @@ _HISTORY_ROWS = 200
 
 
 @dataclass(frozen=True)
-class Best:
+class BestNetwork:
     """The best of the candidates, the networks before the last step of each history row."""
 
     step: int  # steps that the network had taken
@@ -111,8 +111,8 @@ class Trainer:
         )
         self.engine = self._make_engine(objective=self.objective, note=note)
         self.rollback: Rollback | None = None
-        self.best: Best | None = None
-        self._candidate: Best | None = None
+        self.best: BestNetwork | None = None
+        self._candidate: BestNetwork | None = None
         self.steps_taken = 0
         self.seconds = 0.0
         self.history: list[tuple[float, ...]] = []
@@ -213,7 +213,7 @@ class Trainer:
         for name, array in _with_prefix(arrays, "optimizer.").items():
             self.optimizer.state[name][...] = self.device.asarray(array)
         if metadata.get("best"):
-            self.best = Best(**metadata["best"], arrays=_with_prefix(arrays, "best."))
+            self.best = BestNetwork(**metadata["best"], arrays=_with_prefix(arrays, "best."))
         self.history = [tuple(row) for row in arrays["history"].tolist()]
         self.steps_taken, self.seconds = metadata["steps_taken"], metadata["seconds"]
         self._steps_since_row = metadata["steps_since_row"]
@@ -278,7 +278,7 @@ class Trainer:
         self._candidate = None
         if self.task.training.keep_best and self.steps_taken + 1 in self._row_steps:
             arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
-            self._candidate = Best(self.steps_taken, float(self.engine.totals[0]), arrays)
+            self._candidate = BestNetwork(self.steps_taken, float(self.engine.totals[0]), arrays)
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:
         """Make a new engine: an engine keeps the schedule that it was made with."""

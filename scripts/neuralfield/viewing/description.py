@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neuralfield.engines.plan import NetworkPlan, network_plan
+from neuralfield.engines.kernel_plan import NetworkPlan, network_plan
 from neuralfield.fields import CoordinateNetwork, UpscalingNetwork
 from neuralfield.fields.cafe import FourierChebyshev
 from neuralfield.fields.coordinate_network import FourierFeatures

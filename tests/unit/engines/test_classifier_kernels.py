@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from small_classifiers import bars, make_task
-from test_engines import GpuWithNumpy
+from test_engines import GPU, GpuWithNumpy, engine_for
 
-from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.classifier import classifier_engine
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
-from neuralfield.engines.cuda.classifier.plan import classifier_plan
+from neuralfield.engines.cuda.classifier.classifier_plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, image_sampling_constants
 from neuralfield.engines.cuda.convolution import convolution_plan
 from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape
@@ -24,7 +23,6 @@ from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
 MNIST = LabelledImages("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30) % 10)
 
 
@@ -34,13 +32,6 @@ def objective_of(labelled=None, network=None, **training):
     trainer.close()
     assert isinstance(trainer.objective, ClassifierObjective)
     return trainer.objective
-
-
-def engine_for(objective, request="auto", precision="auto", device=GPU):
-    messages = []
-    engine = make_engine(request, precision, objective, device, 1, messages.append)
-    engine.close()
-    return engine, messages
 
 
 LENET = {"channels": (10, 20), "kernel": 5, "padding": 0, "hidden": (64,), "dropout": 0.5}

@@ -5,7 +5,7 @@ import pytest
 
 from neuralfield.engines.complex_layers import complex_layer, real_parameters
 from neuralfield.engines.cuda.portable import complex_pass
-from neuralfield.engines.plan import network_plan
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.fields import ImageShape, build_field, field_settings
 
 WIRE = {"type": "wire", "width": 5, "hidden_layers": 2}

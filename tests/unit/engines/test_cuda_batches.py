@@ -13,10 +13,10 @@ from neuralfield.engines.cuda import concurrent_steps
 from neuralfield.engines.cuda.batch import is_faster_together
 from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
-from neuralfield.engines.cuda.hopper import narrow_pass as narrow
-from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
-from neuralfield.engines.cuda.stages.update import STRANDS
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.cuda.fused import narrow_pass as narrow
+from neuralfield.engines.cuda.hopper.narrow_batch import NarrowBatch
+from neuralfield.engines.cuda.stages.update import PARTIAL_SUMS
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.device import Device
 
 H200_PROCESSORS = 132
@@ -65,7 +65,7 @@ def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
         block_tiles=narrow._block_tiles(network, 90),
         by_warps=False,
     )
-    assert (HopperNarrowBatch.unsupported_reason(alone) is None) == has_room
+    assert (NarrowBatch.unsupported_reason(alone) is None) == has_room
 
 
 class Pointer:
@@ -84,20 +84,20 @@ def test_kernels_find_each_network_in_a_table():
 
 
 def test_sums_of_every_eighth_part_give_the_bits_of_all_parts():
-    """Return what update.cu adds up, in its order: strands may be summed beforehand."""
+    """Return what update.cu adds up, in its order: the partial sums may be taken beforehand."""
     parts = np.random.default_rng(0).normal(size=(132, 50)).astype(np.float32)
 
     def summed(parts):
         total = np.zeros(50, np.float32)
         for warp in range(8):
-            strand = np.zeros(50, np.float32)
+            partial = np.zeros(50, np.float32)
             for part in parts[warp::8]:
-                strand += part
-            total += strand
+                partial += part
+            total += partial
         return total
 
-    strands = np.stack([np.add.accumulate(parts[s::STRANDS])[-1] for s in range(STRANDS)])
-    np.testing.assert_array_equal(summed(strands), summed(parts))
+    sums = np.stack([np.add.accumulate(parts[s::PARTIAL_SUMS])[-1] for s in range(PARTIAL_SUMS)])
+    np.testing.assert_array_equal(summed(sums), summed(parts))
 
 
 class FakeBatch:

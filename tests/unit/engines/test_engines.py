@@ -16,8 +16,8 @@ from neuralfield.engines import EngineBatch, make_engine
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
-from neuralfield.engines.cuda.hopper.padded_network import HopperNetwork
-from neuralfield.engines.plan import network_plan
+from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import ImageShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Fixed
@@ -50,13 +50,19 @@ class GpuWithNumpy(SimpleNamespace):
         return getattr(np, name)
 
 
-def take_engine(request, precision, device=CPU, **settings):
+GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
+
+
+def engine_for(objective, request="auto", precision="auto", device=GPU):
     messages = []
-    dtype = "float64" if precision == "float64" else "float32"
-    objective = make_objective(dtype=dtype, **settings)
     engine = make_engine(request, precision, objective, device, 1, messages.append)
     engine.close()
     return engine, messages
+
+
+def take_engine(request, precision, device=CPU, **settings):
+    dtype = "float64" if precision == "float64" else "float32"
+    return engine_for(make_objective(dtype=dtype, **settings), request, precision, device)
 
 
 @pytest.mark.parametrize("precision", ["auto", "float32"])
@@ -360,5 +366,5 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():
     network = build_field(Siren(width=16, first_omega_0=20, omega_0=30), ImageShape(4, 4, 1))
-    constants = HopperNetwork(network_plan(network), {64: 4}).constants(stages=1)
+    constants = PaddedNetwork(network_plan(network), {64: 4}).constants(stages=1)
     assert constants["FREQUENCIES"] == "{20.0f, 30.0f, 30.0f, 30.0f}"

@@ -21,7 +21,7 @@ from neuralfield.engines.cuda.stages.update import (
     work_table,
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import BatchPlan, batch_plan, network_plan
+from neuralfield.engines.kernel_plan import BatchPlan, batch_plan, network_plan
 from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.optimizers import state_keys
 from neuralfield.nn.schedules import Schedule

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from kernel_texts import complaints_of_compiler, kernel_texts, noted_kernels, nvrtc
+from kernel_texts import complaints_of_compiler, kernel_texts, nvrtc, recorded_kernels
 from make_objective import SIREN, make_objective
 
 from neuralfield.rendering import gpu_resampling
@@ -82,7 +82,7 @@ def test_all_kernels_compile(monkeypatch, capability, case):
 
 @pytest.mark.parametrize("capability", OFTEN)
 def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
-    with noted_kernels(monkeypatch, capability) as (device, texts):
+    with recorded_kernels(monkeypatch, capability) as (device, texts):
         GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, 2, device)
         gpu_resampling._kernel.__wrapped__(0)
     assert len(texts) == 2

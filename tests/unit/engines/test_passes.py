@@ -4,11 +4,11 @@ import pytest
 from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
-from neuralfield.engines.cuda.hopper import narrow_network as narrow
-from neuralfield.engines.cuda.hopper import narrow_pass
-from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass
+from neuralfield.engines.cuda.fused import narrow_network as narrow
+from neuralfield.engines.cuda.fused import narrow_pass
+from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.errors import ConfigError
 
 
@@ -86,7 +86,7 @@ def test_the_environment_can_leave_out_passes_for_one_kind_of_gpu(monkeypatch):
     monkeypatch.setenv("NEURALFIELD_PASS", "portable")
     objective = make_objective({**SIREN, "width": 128})
     plans = network_plan(objective.network), batch_plan(objective)
-    assert cuda_engine._choose_pass(*plans, "auto", 90) == (FusedWidePass, "mixed")
+    assert cuda_engine._choose_pass(*plans, "auto", 90) == (WarpWidePass, "mixed")
     monkeypatch.setenv("NEURALFIELD_PASS", "hopper")
     with pytest.raises(ConfigError, match="NEURALFIELD_PASS: hopper; expected portable"):
         cuda_engine._choose_pass(*plans, "auto", 90)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recording_gpu import CudaError, OutOfMemoryError, RecordingGpu, Stage
+from recording_gpu import CudaError, FakeStage, OutOfMemoryError, RecordingGpu
 
 from neuralfield.engines.cuda import batch as cuda_batch
 from neuralfield.engines.cuda.batch import CudaBatch
@@ -17,16 +17,16 @@ from neuralfield.system.errors import ResourceError
 WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 
 
-class Engine(RecordedEngine[Stage]):
+class FakeStagedEngine(RecordedEngine[FakeStage]):
     """Stages that write down when they run."""
 
     def __init__(self, gpu, is_constant=False, failure=None):
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
         network = SimpleNamespace(parameters={"weight": weight})
         objective: Any = SimpleNamespace(network=network)
-        own_pass: Any = Stage(gpu, "pass")
-        update: Any = Stage(gpu, "update")
-        stages = Stages(Stage(gpu, "sample", is_constant), own_pass, update)
+        own_pass: Any = FakeStage(gpu, "pass")
+        update: Any = FakeStage(gpu, "update")
+        stages = Stages(FakeStage(gpu, "sample", is_constant), own_pass, update)
         with memory_in_words(gpu.device, "use smaller batches"):
             if failure:
                 raise failure
@@ -39,7 +39,7 @@ def gpu():
 
 
 def test_before_steps_are_recorded_kernels_run_once_but_move_no_parameter(gpu):
-    Engine(gpu)
+    FakeStagedEngine(gpu)
     assert gpu.done == WARM_UP
 
 
@@ -49,14 +49,14 @@ def test_each_step_has_its_stages_and_a_constant_batch_is_sampled_once(
     gpu, monkeypatch, is_constant, is_profiled
 ):
     monkeypatch.setenv("NEURALFIELD_PROFILE", str(int(is_profiled)))
-    engine = Engine(gpu, is_constant)
+    engine = FakeStagedEngine(gpu, is_constant)
     engine.run(40, 35)
     step = ["pass", "update"] if is_constant else ["sample", "pass", "update"]
     assert gpu.done == [*WARM_UP, "step 40", "prepare pass", *35 * step]
 
 
 def test_memory_is_reported_by_what_it_is_for_and_given_back(gpu):
-    engine = Engine(gpu)
+    engine = FakeStagedEngine(gpu)
     assert engine.memory_report() == {"parameters": 12, "optimizer": 5, "batch": 7, "pass": 5}
     stages = [weakref.ref(stage) for stage in vars(engine.stages).values()]
     engine.close()
@@ -66,7 +66,7 @@ def test_memory_is_reported_by_what_it_is_for_and_given_back(gpu):
 
 def test_an_engine_that_has_no_room_says_what_to_do_and_gives_all_back(gpu):
     with pytest.raises(ResourceError, match=r"512 MiB.*use smaller batches"):
-        Engine(gpu, failure=OutOfMemoryError("512 MiB"))
+        FakeStagedEngine(gpu, failure=OutOfMemoryError("512 MiB"))
     assert gpu.freed == 1
 
 
@@ -84,11 +84,11 @@ def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu
 @pytest.fixture
 def engines(gpu, monkeypatch):
     """Two engines, whose kernels in one launch have the same names."""
-    kernels = {"SamplingBatch": "sample", "HopperNarrowBatch": "pass", "UpdateBatch": "update"}
+    kernels = {"SamplingBatch": "sample", "NarrowBatch": "pass", "UpdateBatch": "update"}
     for name, kernel in kernels.items():
-        monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: Stage(gpu, k))
+        monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: FakeStage(gpu, k))
     monkeypatch.setattr(Device, "synchronize", lambda device: None)
-    made: list[Any] = [Engine(gpu) for _ in range(2)]
+    made: list[Any] = [FakeStagedEngine(gpu) for _ in range(2)]
     gpu.done.clear()
     return made
 

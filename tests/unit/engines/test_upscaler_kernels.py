@@ -1,11 +1,10 @@
 """Upscalers are cut into kernels for GPUs, as far as that can be tested without one."""
 
 import pytest
-from kernel_texts import Addressed, complaints_of_compiler, noted_kernels, nvrtc
-from test_engines import GpuWithNumpy
+from kernel_texts import Addressed, complaints_of_compiler, nvrtc, recorded_kernels
+from test_engines import GPU, engine_for
 from test_upscaler import make_task, rings
 
-from neuralfield.engines import make_engine
 from neuralfield.engines.cuda.convolution.convolution_plan import (
     backward_plan,
     forward_plan,
@@ -13,13 +12,12 @@ from neuralfield.engines.cuda.convolution.convolution_plan import (
 )
 from neuralfield.engines.cuda.upscaler import upscaler_engine
 from neuralfield.engines.cuda.upscaler.upscaler_pass import layer_shapes
-from neuralfield.system.device import Device, select_device
+from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
-GPU = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
 USUAL = {"hidden_layers": 4, "channels": 32, "crop": 32, "batch_pixels": 2048}
 
 
@@ -29,13 +27,6 @@ def objective_of(values=None, **settings):
     trainer.close()
     assert isinstance(trainer.objective, UpscalerObjective)
     return trainer.objective
-
-
-def engine_for(objective, request="auto", precision="auto", device=GPU):
-    messages = []
-    engine = make_engine(request, precision, objective, device, 1, messages.append)
-    engine.close()
-    return engine, messages
 
 
 def test_its_layers_have_no_padding_and_relu_but_for_the_last():
@@ -98,7 +89,7 @@ def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
 @pytest.mark.parametrize("capability", [75, 120])
 def test_its_kernels_compile(monkeypatch, capability):
     objective = objective_of(rings(30, 22, 3), loss="huber")
-    with noted_kernels(monkeypatch, capability) as (device, texts):
+    with recorded_kernels(monkeypatch, capability) as (device, texts):
         for name, array in objective.optimizer.state.items():
             objective.optimizer.state[name] = array.view(Addressed)
         upscaler_engine.make_stages(objective, device)

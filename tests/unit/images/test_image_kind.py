@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from measuring.drawing_kinds import drawing_of
-from measuring.mixed_pages import PAGES, mixed_page
+from measuring.page_layouts import PAGES, mixed_page
 from PIL import Image
 
 from neuralfield.images import ImageData, read_facts
-from neuralfield.images.facts import facts_of_tile, kind_facts, kind_in
+from neuralfield.images.image_facts import facts_of_tile, kind_facts, kind_in
 from neuralfield.images.image_file import read_image
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.resizing import resize_image

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from compare import MEASURES, Row, main, on_each_image, read_table, spread
+from compare import MEASURES, TableRow, main, on_each_image, read_table, spread
 from neuralfield.system.errors import InputError
 
 HEADER = (
@@ -100,7 +100,7 @@ def test_names_stay_as_they_are(tmp_path):
 
 
 def test_nobody_has_a_number():
-    row: Row = dict.fromkeys(MEASURES)
+    row: TableRow = dict.fromkeys(MEASURES)
     assert spread([row, row])["psnr_db_mean"] is None
     assert on_each_image([]) == []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measuring.chromium import Page
+from measuring.chromium import BrowserPage
 from PIL import Image
 
 import pyramid
@@ -85,7 +85,7 @@ def test_a_tiff_is_the_render(tmp_path, bit_depth):
     assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "render.tif"}
 
 
-def test_its_page_zooms_without_internet(page: Page, tmp_path):
+def test_its_page_zooms_without_internet(page: BrowserPage, tmp_path):
     model, folder = make_model(tmp_path), tmp_path / "pyramid"
     drawn = {"kind": Kind.LINE_ART, "size": WIDTH, "device": "cpu"}
     pyramid.main(model, image="<b>cub</b>", field="siren", pyramid=folder, **drawn)

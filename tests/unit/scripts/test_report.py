@@ -57,7 +57,7 @@ LARGER = {
 }
 
 
-class Page(HTMLParser):
+class ParsedPage(HTMLParser):
     """Collects what a page refers to, and checks that its elements are closed in order."""
 
     VOID = ("meta", "img", "input", "wbr")
@@ -149,7 +149,7 @@ def write(results, settings=None):
     path = results / "report.html"
     report.main(**inputs(results), template=TEMPLATE, report=path, settings=settings or {})
     text = path.read_text(encoding="utf-8")
-    return text, Page(text)
+    return text, ParsedPage(text)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_networks_of_other_runs_are_shown_if_their_records_are_valid(results):
     path = results / "report.html"
     files = {"cub/siren": ["view.html", "render_1024.png"]}
     report.main(**own, template=TEMPLATE, report=path, settings={}, files=files)
-    page = Page(text := path.read_text())
+    page = ParsedPage(text := path.read_text())
     assert "2 images, rendered by 3 networks" in page.text
     links = {source for source in page.sources if not source.startswith(("data:", "#"))}
     assert {"cub/siren/view.html", "cub/siren/render_1024.png", "photo/quality/view.html"} <= links

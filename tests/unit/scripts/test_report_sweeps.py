@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from test_compare import HEADER
-from test_report import TEMPLATE, Page, add_field, add_image, inputs
+from test_report import TEMPLATE, ParsedPage, add_field, add_image, inputs
 
 import compare
 import report
@@ -51,7 +51,7 @@ def page_of(made, tmp_path):
     own = inputs(results)
     report.main(**own, sweep_tables=made, template=TEMPLATE, report=path, settings={})
     text = path.read_text()
-    return re.sub(r"\s+", " ", text), Page(text)
+    return re.sub(r"\s+", " ", text), ParsedPage(text)
 
 
 def test_a_lead_is_put_beside_what_a_seed_changes(sweep, tmp_path):

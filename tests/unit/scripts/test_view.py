@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measuring.chromium import Page
+from measuring.chromium import BrowserPage
 from PIL import Image
 from small_fields import SMALL_FIELDS
 
@@ -97,7 +97,7 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
     return path
 
 
-def pixels(page: Page, channels: int, **about: Any) -> np.ndarray:
+def pixels(page: BrowserPage, channels: int, **about: Any) -> np.ndarray:
     """Return what the page renders, as levels."""
     letters = "(await viewer.pixels(a[0])).reduce((text, b) => text + String.fromCharCode(b), '')"
     text = page.run(f"btoa({letters})", about)
@@ -106,11 +106,11 @@ def pixels(page: Page, channels: int, **about: Any) -> np.ndarray:
     return found[..., :channels].astype(int)
 
 
-def message(page: Page) -> str:
+def message(page: BrowserPage) -> str:
     return page.run("document.getElementById('message').textContent")
 
 
-def require_same(page: Page, model: Path) -> None:
+def require_same(page: BrowserPage, model: Path) -> None:
     """Compare the page with renders at the image's size, enlarged by 32, and reduced."""
     trained = load_trained(model)
     width, height = trained.width, trained.height
@@ -130,7 +130,7 @@ def require_same(page: Page, model: Path) -> None:
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
 )
-def test_every_field_as_rendered(page: Page, tmp_path: Path, name: str):
+def test_every_field_as_rendered(page: BrowserPage, tmp_path: Path, name: str):
     model = make_network(tmp_path, name)
     # half of them as a GPU does it, which works on fewer points at once
     page.open(make_page(tmp_path, model), "#gpu" if list(NETWORKS).index(name) % 2 else "")
@@ -143,7 +143,7 @@ def test_every_field_as_rendered(page: Page, tmp_path: Path, name: str):
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
 )
-def test_every_field_by_webgpu(page: Page, tmp_path: Path, name: str):
+def test_every_field_by_webgpu(page: BrowserPage, tmp_path: Path, name: str):
     model = make_network(tmp_path, name)
     page.open(make_page(tmp_path, model), "#webgpu")
     page.wait("viewer.tiles.compute")
@@ -156,7 +156,7 @@ def test_every_field_by_webgpu(page: Page, tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize("fragment", ["", "#webgpu"])
-def test_tiles_blend_as_rendered(page: Page, tmp_path: Path, fragment: str):
+def test_tiles_blend_as_rendered(page: BrowserPage, tmp_path: Path, fragment: str):
     """The networks of a large image's tiles are one image, also where four of them meet."""
     tiling = Tiling(30, 22, tile_px=16, overlap_px=5)
     for number, tile in enumerate(tiling):
@@ -171,7 +171,7 @@ def test_tiles_blend_as_rendered(page: Page, tmp_path: Path, fragment: str):
     require_same(page, tmp_path / "mosaic.json")
 
 
-def test_enlargements_as_made_here(page: Page, tmp_path: Path):
+def test_enlargements_as_made_here(page: BrowserPage, tmp_path: Path):
     """The page compares the network with the image and with its Lanczos enlargement."""
     page.open(make_page(tmp_path, make_network(tmp_path, "finer")))
     image = read_image(tmp_path / "resized.png")
@@ -200,7 +200,7 @@ def trained(tmp_path_factory):
     )
 
 
-def test_slider_plays_the_training(page: Page, trained: Path):
+def test_slider_plays_the_training(page: BrowserPage, trained: Path):
     """Each snapshot is the one that was kept, within what few bits allow; the last one exactly."""
     page.open(trained)
     assert page.run("document.getElementById('step').textContent") == "step 100 · 31.2 dB"
@@ -219,7 +219,7 @@ def test_slider_plays_the_training(page: Page, trained: Path):
     assert page.errors() == []
 
 
-def test_controls(page: Page, trained: Path):
+def test_controls(page: BrowserPage, trained: Path):
     """Keys, wheel, double click, pinch, the split and the loss of the context."""
     page.open(trained)
     zoom = "viewer.state.zoom"
@@ -277,7 +277,7 @@ def test_controls(page: Page, trained: Path):
     require_same(page, trained.parent / "model.safetensors")
 
 
-def test_saves_what_is_seen(page: Page, trained: Path):
+def test_saves_what_is_seen(page: BrowserPage, trained: Path):
     """The network on the left, what it is compared with on the right, at the size asked for."""
     page.open(trained)
     page.run(
@@ -301,18 +301,18 @@ def test_saves_what_is_seen(page: Page, trained: Path):
     assert page.errors() == []
 
 
-def look_at_the_image_alone(page: Page) -> None:
+def look_at_the_image_alone(page: BrowserPage) -> None:
     parts = "document.querySelectorAll('footer, header, #corner')"
     page.run(f"[...{parts}].map((e) => e.hidden = true)")
     page.run("viewer.look({zoom: 20, x: 6.5, y: 4.5})")
 
 
-def screen(page: Page, path: Path) -> np.ndarray:
+def screen(page: BrowserPage, path: Path) -> np.ndarray:
     page.driver.save_screenshot(str(path))
     return read_image(path, mode="rgb").pixels.astype(int)
 
 
-def test_screen_shows_the_render(page: Page, trained: Path):
+def test_screen_shows_the_render(page: BrowserPage, trained: Path):
     """At a whole number of screen pixels for each pixel, the screen has the bytes of a render."""
     page.look(400, 400)
     page.open(trained)
@@ -326,7 +326,7 @@ def test_screen_shows_the_render(page: Page, trained: Path):
     assert page.errors() == []
 
 
-def test_preview_stays_until_something_finer_is_there(page: Page, trained: Path):
+def test_preview_stays_until_something_finer_is_there(page: BrowserPage, trained: Path):
     """A slow GPU shows the render that the page has inside itself, and no coarser tile over it."""
     model, path = trained.with_name("model.safetensors"), trained.with_name("slow.html")
     levels = to_levels(render(load_trained(model), 260, 180, device=HOST), 8).astype(np.uint8)
@@ -349,7 +349,7 @@ def test_preview_stays_until_something_finer_is_there(page: Page, trained: Path)
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_fits_a_phone(page: Page, trained: Path, dark: bool):
+def test_fits_a_phone(page: BrowserPage, trained: Path, dark: bool):
     """Nothing is wider than the screen, and the colours follow the device's."""
     page.look(390, 760, dark=dark)
     page.open(trained)
@@ -361,7 +361,7 @@ def test_fits_a_phone(page: Page, trained: Path, dark: bool):
     assert paper == ("rgb(21, 20, 18)" if dark else "rgb(250, 248, 244)")
 
 
-def test_names_are_escaped(page: Page, tmp_path: Path):
+def test_names_are_escaped(page: BrowserPage, tmp_path: Path):
     model = make_network(tmp_path, "siren")
     name = "</script><img src=x onerror=document.title=1>"
     page.open(make_page(tmp_path, model, image=name, field=name))
@@ -370,7 +370,7 @@ def test_names_are_escaped(page: Page, tmp_path: Path):
     assert page.errors() == []
 
 
-def test_too_deep_a_network_is_an_image(page: Page, tmp_path: Path):
+def test_too_deep_a_network_is_an_image(page: BrowserPage, tmp_path: Path):
     """A page says why it cannot evaluate a network, and shows the render."""
     shape, field = ImageShape(WIDTH, HEIGHT, 3), {"type": "mlp", "widths": [1] * 130}
     save(tmp_path / "model.safetensors", field, shape, {"mode": "rgb"})

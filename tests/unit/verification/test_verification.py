@@ -24,8 +24,8 @@ from comparison import (
     read_manifest,
     write_entry,
 )
-from facts import MEASURED
 from PIL import Image
+from result_facts import MEASURED
 
 from neuralfield.system.errors import InputError
 from neuralfield.version import ENGINE_VERSION
@@ -201,7 +201,7 @@ KIND_AND_BYTES = """
 import hashlib, sys
 sys.path[:0] = sys.argv[1:]
 import numpy as np
-from kind import kind_of_software
+from machine_kind import kind_of_software
 values = np.random.default_rng(0).standard_normal((300, 96)).astype(np.float32)
 made = np.sin(values) @ np.exp(values).T
 print(hashlib.sha256(made.tobytes()).hexdigest(), kind_of_software())

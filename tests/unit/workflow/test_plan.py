@@ -10,7 +10,7 @@ from PIL import Image
 from workspace import SETTINGS, Workspace
 
 from config import large_images
-from config.configuration import Run, read_settings
+from config.configuration import ImageNetwork, read_settings
 from config.sweeps import expand
 from jobs.plan import Plan
 from jobs.startup import UserError
@@ -62,7 +62,7 @@ def test_networks_are_found_by_the_wildcards_of_a_job(plan: Plan):
     assert swept["width"] == SETTINGS["fields"]["siren"]["width"]
     table = plan.network_of(SimpleNamespace(network="slope/sizes/4x2"))
     assert table["network"]["widths"] == [4, 2]
-    assert plan.network_of(Run("large", "plain"))["training"]["time_limit_s"] == 60
+    assert plan.network_of(ImageNetwork("large", "plain"))["training"]["time_limit_s"] == 60
     with pytest.raises(UserError, match="none: no such network"):
         plan.network_of(SimpleNamespace(image="tiny", field="none"))
 
@@ -133,7 +133,7 @@ def test_tiles_share_the_budget_of_their_image(plan: Plan):
         training["budget"] = budget
         tile = SimpleNamespace(image="large", field="plain", tile="0_0")
         assert plan.training_settings(tile)["budget"] == share
-        assert plan.training_settings(Run("large", "plain"))["budget"] == budget
+        assert plan.training_settings(ImageNetwork("large", "plain"))["budget"] == budget
 
 
 def test_the_snapshots_of_a_training_follow_the_steps_that_its_budget_came_to(plan: Plan):

@@ -43,7 +43,7 @@ FILES = {
 """The output that each file belongs to."""
 
 
-class Run:
+class FinishedRun:
     """Finished results, and the times at which each was made according to Snakemake."""
 
     def __init__(self, results: Path) -> None:
@@ -76,8 +76,8 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path) -> Run:
-    run = Run(tmp_path / "results")
+def run(tmp_path) -> FinishedRun:
+    run = FinishedRun(tmp_path / "results")
     run.end()
     return run
 

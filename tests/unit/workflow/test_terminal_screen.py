@@ -12,10 +12,10 @@ from snakemake.logging import ColorizingTextHandler, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
 import terminal.screen
-from config.configuration import Run as Network
+from config.configuration import ImageNetwork
 from entry.progress import Progress, progress_path
 from jobs import failures
-from terminal import results
+from terminal import results_table
 from terminal.bars import Bars
 from terminal.dry_run import summary
 from terminal.planned import PlannedJob, Work, work_of
@@ -150,7 +150,7 @@ def test_each_finished_thing_has_one_line_with_its_number(screen):
     assert start.startswith("7 jobs on 2 cores; about ")
     assert lines == [
         "cub / siren: trained in 6.0 s, 38.40 dB",
-        "cub / siren: 38.4 dB, 0 wrong pixels, enlarged 21.3 dB"
+        "cub / siren: fit 38.4 dB, 0 wrong pixels, redraw 21.3 dB"
         " (best filter: back-projection, 19.0)",
         "cub / siren: rendered at 50 and 1,024 pixels, crop eye rendered,"
         " time-lapse and viewer made",
@@ -350,19 +350,19 @@ def test_the_table_of_results(folder):
     corrected = {**METRICS, "upscale_uncorrected_psnr_db": 20.04}
     Path("results/cub/old").mkdir()
     Path("results/cub/old/metrics.json").write_text(json.dumps(other))
-    networks = [Network("cub", name) for name in ("siren", "old", "missing")]
-    assert results.table(Path("results"), networks) == [
-        "image  network     dB  wrong pixels  enlarged dB        best filter, dB  trained in",
-        "cub    siren    38.41             0        21.30  back-projection 19.04       6.1 s",
-        "cub    old       9.50                      21.30  back-projection 19.04",
+    networks = [ImageNetwork("cub", name) for name in ("siren", "old", "missing")]
+    assert results_table.table(Path("results"), networks) == [
+        "image  network  fit, dB  wrong pixels  redraw, dB        best filter, dB  trained in",
+        "cub    siren      38.41             0       21.30  back-projection 19.04       6.1 s",
+        "cub    old         9.50                     21.30  back-projection 19.04",
     ]
-    many = results.table(Path("results"), networks[:1] * 25)
+    many = results_table.table(Path("results"), networks[:1] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more in results/summary.csv"
-    assert results.table(Path("results"), []) == []
+    assert results_table.table(Path("results"), []) == []
     Path("results/cub/siren/metrics.json").write_text(json.dumps(corrected))
-    heads, *rows = results.table(Path("results"), networks)
-    assert "enlarged dB  uncorrected dB" in heads
-    assert "21.30           20.04  back" in rows[0] and "20.04" not in rows[1]
+    heads, *rows = results_table.table(Path("results"), networks)
+    assert "redraw, dB  uncorrected, dB" in heads
+    assert "21.30            20.04  back" in rows[0] and "20.04" not in rows[1]
 
 
 def test_a_rule_that_is_not_known_names_what_it_has_made():

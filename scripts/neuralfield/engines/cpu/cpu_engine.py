@@ -17,7 +17,7 @@ from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.cpu.encoding import GridGradient, activation_numbers, encoding_numbers
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS,
     ENCODINGS,
     LOSSES,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.plan import ENCODINGS, NetworkPlan
+from neuralfield.engines.kernel_plan import ENCODINGS, NetworkPlan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from neuralfield.engines.cuda.field_engine import BatchKind, CudaEngine
-from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
-from neuralfield.engines.cuda.hopper.narrow_pass import HopperNarrowPass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass
+from neuralfield.engines.cuda.hopper.narrow_batch import NarrowBatch
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
@@ -30,10 +30,10 @@ class CudaBatch:
         sampling = [engine.stages.sampling for engine in engines]
         self._is_constant = sampling[0].is_constant
         passes = [engine.stages.own_pass for engine in engines]
-        narrow_passes = [each for each in passes if isinstance(each, HopperNarrowPass)]
+        narrow_passes = [each for each in passes if isinstance(each, NarrowPass)]
         with memory_in_words(device, _REMEDY):
             self._sampling = SamplingBatch(device, sampling)
-            self._pass = HopperNarrowBatch(device, narrow_passes, self._sampling)
+            self._pass = NarrowBatch(device, narrow_passes, self._sampling)
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
@@ -88,5 +88,5 @@ def is_faster_together(tiles: int, networks: int, processors: int) -> bool:
     nothing to gain; nor have a few networks, each of which is worked on by few multiprocessors
     here.
     """
-    in_turns = networks * HopperNarrowPass.step_tiles(tiles, processors)
-    return HopperNarrowBatch.step_tiles(tiles, networks, processors) < in_turns
+    in_turns = networks * NarrowPass.step_tiles(tiles, processors)
+    return NarrowBatch.step_tiles(tiles, networks, processors) < in_turns

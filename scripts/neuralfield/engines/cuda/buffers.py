@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from neuralfield.engines.plan import BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import BatchPlan, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
-from neuralfield.engines.cuda.hopper.narrow_batch import HopperNarrowBatch
-from neuralfield.engines.cuda.hopper.narrow_pass import FusedNarrowPass, HopperNarrowPass
-from neuralfield.engines.cuda.hopper.product_pass import FusedProductPass
-from neuralfield.engines.cuda.hopper.wide_pass import FusedWidePass, HopperPass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
+from neuralfield.engines.cuda.fused.product_pass import ProductPass
+from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
+from neuralfield.engines.cuda.hopper.narrow_batch import NarrowBatch
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -25,7 +25,7 @@ from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     LOSSES,
     TILE_ROWS,
     BatchPlan,
@@ -38,18 +38,18 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
-_PassType = type[HopperNarrowPass] | type[HopperPass] | type[FusedProductPass] | type[LayerPass]
+_PassType = type[NarrowPass] | type[WidePass] | type[ProductPass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (
-    HopperNarrowPass,
-    HopperPass,
-    FusedNarrowPass,
-    FusedWidePass,
-    FusedProductPass,
+    NarrowPass,
+    WidePass,
+    WarpNarrowPass,
+    WarpWidePass,
+    ProductPass,
     LayerPass,
 )
 """The first that covers an objective is taken."""
 
-_FOR_ONE_KIND = (HopperNarrowPass, HopperPass)
+_FOR_ONE_KIND = (NarrowPass, WidePass)
 """The passes that only one kind of GPU can take."""
 
 _PASS_VARIABLE = "NEURALFIELD_PASS"
@@ -113,8 +113,8 @@ def _batch_kind(
     """Return the kind, if kernels of batches have been written for it, and tested with it."""
     activations = {layer.activation for layer in given.network.layers[:-1]}
     if (
-        not isinstance(stages.own_pass, HopperNarrowPass)
-        or HopperNarrowBatch.unsupported_reason(stages.own_pass)
+        not isinstance(stages.own_pass, NarrowPass)
+        or NarrowBatch.unsupported_reason(stages.own_pass)
         or not isinstance(objective.optimizer, Adam | Sgd)
         or given.network.encoding not in _BATCH_ENCODINGS
         or not activations <= _BATCH_ACTIVATIONS

@@ -13,7 +13,7 @@ from neuralfield.engines.cuda.buffers import Pass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
-from neuralfield.engines.plan import SCHEDULES
+from neuralfield.engines.kernel_plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
 from neuralfield.system.device import Device, require_memory
 from neuralfield.system.errors import ResourceError

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS,
     ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     ENCODINGS,

@@ -75,7 +75,7 @@ class FittedImage(Task, Generic[Settings]):
 
     @cached_property
     def image(self) -> str:
-        """Digest of the training image; see `neuralfield.images.facts.image_digest`."""
+        """Digest of the training image; see `neuralfield.images.image_facts.image_digest`."""
         return image_digest(self.values)
 
     @cached_property

@@ -8,7 +8,7 @@ from neuralfield.engines.cpu.kernels.functions import sine_and_cosine
 from neuralfield.engines.cpu.kernels.grids import put_features
 from neuralfield.engines.cpu.kernels.layout import FAN_IN, IN_LENGTH, VALUES
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-from neuralfield.engines.plan import ENCODINGS
+from neuralfield.engines.kernel_plan import ENCODINGS
 
 _CORNERS, _FOURIER, _CHEBYSHEV = map(ENCODINGS.index, ("corners", "fourier", "chebyshev"))
 _TWO_PI = np.float32(2 * math.pi)

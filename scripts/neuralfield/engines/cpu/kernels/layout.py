@@ -6,7 +6,7 @@ import numpy as np
 
 from neuralfield.engines.cpu.kernels.functions import ACTIVATIONS, ROW_ACTIVATIONS
 from neuralfield.engines.cpu.kernels.tiles import VECTOR
-from neuralfield.engines.plan import NetworkPlan
+from neuralfield.engines.kernel_plan import NetworkPlan
 
 FAN_IN, FAN_OUT, ROWS, ACTIVATION, IN_LENGTH, OUT_LENGTH = range(6)
 VALUES, GRADIENTS, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)

@@ -6,7 +6,7 @@ The few numbers here are worked on in float64.
 import math
 
 from neuralfield.engines.cpu.kernels.parts import kernel_part
-from neuralfield.engines.plan import LOSSES, OUTPUTS
+from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS
 
 _SIGMOID = OUTPUTS.index("sigmoid")
 _SQUARED, _CROSS_ENTROPY = LOSSES.index("mse"), LOSSES.index("binary_cross_entropy")

@@ -3,7 +3,7 @@
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.classifier import classifier_pass
 from neuralfield.engines.cuda.classifier.classifier_pass import ClassifierPass, activation_bytes
-from neuralfield.engines.cuda.classifier.plan import ClassifierPlan, classifier_plan
+from neuralfield.engines.cuda.classifier.classifier_plan import ClassifierPlan, classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.recorded_engine import (
     RecordedEngine,

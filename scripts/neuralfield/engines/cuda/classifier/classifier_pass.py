@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass
-from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
+from neuralfield.engines.cuda.classifier.classifier_plan import ClassifierPlan
 from neuralfield.engines.cuda.classifier.sampling import ImageSampling
 from neuralfield.engines.cuda.convolution import convolution_plan
 from neuralfield.engines.cuda.convolution.convolution_layers import ConvolutionLayers

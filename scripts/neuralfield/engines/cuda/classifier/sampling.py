@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.classifier.plan import ClassifierPlan
+from neuralfield.engines.cuda.classifier.classifier_plan import ClassifierPlan
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.system.device import Device

@@ -1,1 +1,1 @@
-"""The two passes for GPUs of compute capability 9.0: each a few fused kernels."""
+"""The instructions of compute capability 9.0 alone; those of other GPUs are in `warps/`."""

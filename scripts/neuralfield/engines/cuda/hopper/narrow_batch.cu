@@ -2,65 +2,65 @@
 // has alone.
 //
 // Alone, tile t belongs to block t % UNITS; its warpgroups sum over chains of tiles, the block over
-// its chains, and the update over every STRANDS-th block. The tiles and sums of these are a strand.
-// Here a block goes through a strand, tile by tile, and then through another of the network.
+// its chains, and the update, for each of PARTIAL_SUMS partial sums, over every PARTIAL_SUMS-th
+// block. Here a block computes a partial sum, tile by tile, and then another one of the network.
 // BLOCK_TILES warpgroups, the workers, take tiles in turn, forwards and backwards, and wait for
-// nobody but the two others, the summers, which add up gradients in the order of the tiles: each
-// has some of the layers. STRANDS parts are left to be added up.
+// nobody but the two others, the reducers, which add up gradients in the order of the tiles: each
+// has some of the layers. The partial sums are left to be added up.
 //
-// Grid: (strands at a time, networks). What a network is given is there twice: with the batches of
-// even steps, and of odd ones.
+// Grid: (partial sums at a time, networks). What a network is given is there twice: with the
+// batches of even steps, and of odd ones.
 //
-// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), STRANDS,
+// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), PARTIAL_SUMS,
 // EXCHANGE_BYTES (which the host counts on), and those of narrow_pass.cu.
 #include "../dependent_launch.cuh"
-#include "narrow_pass.cu"
-#include "strands.cuh"
+#include "../fused/narrow_pass.cu"
+#include "narrow_batch.cuh"
 
 // ---- workers -------------------------------------------------------------------------------
 
 // The totals that a thread's points add to a chain of several tiles.
-__device__ __forceinline__ void note_errors(float (*noted)[2 + CHANNELS], const LaneTotals& own) {
-    float* of_points = noted[threadIdx.x % 128 / 4];
+__device__ __forceinline__ void store_errors(float (*stored)[2 + CHANNELS], const LaneTotals& own) {
+    float* of_points = stored[threadIdx.x % 128 / 4];
     const int lane = threadIdx.x % 4;
     if (lane < 2) of_points[lane] = own.error;
     if (lane < CHANNELS) of_points[2 + lane] = own.output_bias;
 }
 
-// A worker leaves its tiles to the summers.
+// A worker leaves its tiles to the reducers.
 struct HandedOver {
     static constexpr int products_under_way = 0;
     Exchange& exchange;
     int parity;  // of the worker's tiles
 
-    __device__ __forceinline__ void wait_for_tables(const Tile& tile) const {
-        barrier_wait(&exchange.tables_free[tile.table.number][0], parity ^ 1);
-        if (SPLIT > 0) barrier_wait(&exchange.tables_free[tile.table.number][1], parity ^ 1);
+    __device__ __forceinline__ void wait_for_buffers(const Tile& tile) const {
+        barrier_wait(&exchange.buffers_free[tile.buffer.number][0], parity ^ 1);
+        if (SPLIT > 0) barrier_wait(&exchange.buffers_free[tile.buffer.number][1], parity ^ 1);
     }
 
     __device__ __forceinline__ void add_totals(const Tile& tile, const LaneTotals& own) const {
         if constexpr (LONG_CHAINS)
-            note_errors(exchange.errors[tile.table.number], own);
+            store_errors(exchange.errors[tile.buffer.number], own);
         else
-            note_totals(exchange.tile_totals[tile.table.number], own, tile.table.warp);
+            store_totals(exchange.tile_totals[tile.buffer.number], own, tile.buffer.warp);
         tile.fetch_next();
     }
 
     template <int layer>
-    __device__ __forceinline__ void add(const Tile& tile, const Table&) const {
+    __device__ __forceinline__ void add(const Tile& tile, const TileBuffer&) const {
         fence_shared();
-        arrive_as_warp(&exchange.gradients_here[tile.table.number][layer]);
+        arrive_as_warp(&exchange.gradients_here[tile.buffer.number][layer]);
     }
 };
 
 // The tiles of a worker from a place on, whose points have been fetched.
 __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker,
                                      Place place, PointsOf<true> next) {
-    char* own_tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
-    const Table table = table_of(own_tables, worker);
+    char* own_buffers = memory + WEIGHTS_BYTES + worker * BUFFERS * TILE_BYTES;
+    const TileBuffer buffer = buffer_of(own_buffers, worker);
     HandedOver summing = {exchange, 0};
     while (next.index < TILES) {
-        Tile tile = {next, own_tables, memory, shared, table, next};
+        Tile tile = {next, own_buffers, memory, shared, buffer, next};
         place.advance(BLOCK_TILES);
         next.index = place.tile;
         work_on(tile, summing);
@@ -68,26 +68,26 @@ __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exc
     }
 }
 
-// ---- summers -------------------------------------------------------------------------------
+// ---- reducers -------------------------------------------------------------------------------
 
-// Gradients of a summer's layers: of a chain, or over chains or units, in their order.
-template <int summer>
+// Gradients of a reducer's layers: of a chain, or over chains or units, in their order.
+template <int reducer>
 struct Sums {
-    static constexpr int first = summer == 0 ? SPLIT : 0, end = summer == 0 ? HIDDEN : SPLIT;
-    static constexpr int count = summer == 0 ? SUMS_BEHIND : SUMS_BEFORE;
+    static constexpr int first = reducer == 0 ? SPLIT : 0, end = reducer == 0 ? HIDDEN : SPLIT;
+    static constexpr int count = reducer == 0 ? SUMS_BEHIND : SUMS_BEFORE;
     float weights[count > 0 ? count : 1] = {};
     float biases[HIDDEN][4] = {}, output[4] = {}, coordinates[8] = {};
 
     template <int layer>
     __device__ __forceinline__ float* weights_of() {
         constexpr int before = weight_sums_before(layer);
-        return weights + (summer == 0 ? before - SUMS_BEFORE : before);
+        return weights + (reducer == 0 ? before - SUMS_BEFORE : before);
     }
 
     __device__ __forceinline__ void finish() {
         finished_sums<count>(weights);
         finished_sums<4 * (end - first)>(biases[first]);
-        if (summer == 0) finished_sums<4>(output);
+        if (reducer == 0) finished_sums<4>(output);
         if (first == 0) finished_sums<8>(coordinates);
     }
 
@@ -97,7 +97,7 @@ struct Sums {
 #pragma unroll
             for (int layer = first; layer < end; ++layer)
                 biases[layer][i] += others.biases[layer][i];
-            if (summer == 0) output[i] += others.output[i];
+            if (reducer == 0) output[i] += others.output[i];
             if (first == 0) coordinates[i] += others.coordinates[i] + others.coordinates[4 + i];
         }
     }
@@ -108,25 +108,25 @@ struct Sums {
         add_vectors(others);
     }
 
-    // A unit's sums are added to those of its strand.
-    __device__ __forceinline__ void add_weights_to(float4 (*strand)[128]) const {
+    // A unit's sums are added to its partial sum.
+    __device__ __forceinline__ void add_weights_to(float4 (*sums)[128]) const {
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
-            float4 sum = strand[i][threadIdx.x % 128];
+            float4 sum = sums[i][threadIdx.x % 128];
             sum.x += weights[4 * i];
             sum.y += weights[4 * i + 1];
             sum.z += weights[4 * i + 2];
             sum.w += weights[4 * i + 3];
-            strand[i][threadIdx.x % 128] = sum;
+            sums[i][threadIdx.x % 128] = sum;
         }
     }
 
     // They are zeros again afterwards.
-    __device__ __forceinline__ void take_weights_of(float4 (*strand)[128]) {
+    __device__ __forceinline__ void take_weights_of(float4 (*sums)[128]) {
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
-            float4 sum = strand[i][threadIdx.x % 128];
-            strand[i][threadIdx.x % 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            float4 sum = sums[i][threadIdx.x % 128];
+            sums[i][threadIdx.x % 128] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             weights[4 * i] = sum.x;
             weights[4 * i + 1] = sum.y;
             weights[4 * i + 2] = sum.z;
@@ -142,45 +142,46 @@ struct Sums {
         }
     }
 
-    // All as a part of the gradient; `table` has the names of its threads.
-    __device__ __forceinline__ void write(const Arguments& arguments, const Table& table,
+    // All as a part of the gradient; `buffer` has the names of its threads.
+    __device__ __forceinline__ void write(const Arguments& arguments, const TileBuffer& buffer,
                                           int part) {
         write_weights<end - 1>(arguments, part);
         float* vectors = arguments.vector_partials + size_t(part) * VECTORS * WIDEST;
         const auto put = [&](int vector, int column, float sum) {
             vectors[place_of_vector(vector * WIDEST + column)] = sum;
         };
-        if (summer == 0) for_output_sums(output, table, put);
-        if (first == 0) for_coordinate_sums(coordinates, table, put);
+        if (reducer == 0) for_output_sums(output, buffer, put);
+        if (first == 0) for_coordinate_sums(coordinates, buffer, put);
     }
 };
 
-// The gradients of a summer's layers from one tile, as soon as those of its z are there.
-template <int summer, int layer>
-__device__ __forceinline__ void add_layers(Sums<summer>& chain, const Tile& tile,
+// The gradients of a reducer's layers from one tile, as soon as those of its z are there.
+template <int reducer, int layer>
+__device__ __forceinline__ void add_layers(Sums<reducer>& chain, const Tile& tile,
                                            Exchange& exchange, int parity) {
-    barrier_wait(&exchange.gradients_here[tile.table.number][layer], parity);
+    barrier_wait(&exchange.gradients_here[tile.buffer.number][layer], parity);
     wgmma_fence();
     if constexpr (layer == HIDDEN - 1)
-        start_sums<width_after[layer]>(chain.output, tile.table,
-                                       tile.shared.noted[tile.table.number][0]);
+        start_sums<width_after[layer]>(chain.output, tile.buffer,
+                                       tile.shared.stored[tile.buffer.number][0]);
     start_gradients<layer>(chain, tile, tile.z_gradients<layer>());
     wgmma_commit();
-    if constexpr (layer > Sums<summer>::first)
-        add_layers<summer, layer - 1>(chain, tile, exchange, parity);
+    if constexpr (layer > Sums<reducer>::first)
+        add_layers<reducer, layer - 1>(chain, tile, exchange, parity);
 }
 
 // A worker's notes of a tile are added to a chain's totals.
-__device__ __forceinline__ void add_errors(LaneTotals& totals, const float (*noted)[2 + CHANNELS]) {
-    const float* of_points = noted[threadIdx.x % 128 / 4];
+__device__ __forceinline__ void add_errors(LaneTotals& totals,
+                                           const float (*stored)[2 + CHANNELS]) {
+    const float* of_points = stored[threadIdx.x % 128 / 4];
     const int lane = threadIdx.x % 4;
     totals.error += of_points[lane % 2];
     if (lane < CHANNELS) totals.output_bias += of_points[2 + lane];
 }
 
-// The totals of a chain that is a single tile, as its worker has noted them, by one warp.
-__device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotals& noted) {
-    const uint32_t* from = reinterpret_cast<const uint32_t*>(&noted);
+// The totals of a chain that is a single tile, as its worker has stored them, by one warp.
+__device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotals& stored) {
+    const uint32_t* from = reinterpret_cast<const uint32_t*>(&stored);
     uint32_t* to = reinterpret_cast<uint32_t*>(&chain);
 #pragma unroll
     for (int i = 0; i < int(sizeof(ChainTotals)) / 4; i += 32)
@@ -205,21 +206,21 @@ __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS],
         chains[0].output_bias[0][channel] = output_bias[channel];
 }
 
-// Totals of a strand's units, by one warp; where a chain may have no tiles, they are zeros again
-// afterwards. Not inlined: with its divisions among them, the compiler takes addresses of products
-// for different from thread to thread.
+// Totals of a partial sum's units, by one warp; where a chain may have no tiles, they are zeros
+// again afterwards. Not inlined: with its divisions among them, the compiler takes addresses of
+// products for different from thread to thread.
 __device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
                                           int part) {
     const int lane = threadIdx.x % 32;
     __syncwarp();
-    for (int i = lane; part + i * STRANDS < UNITS; i += 32)
-        write_unit_totals(exchange.totals[i], arguments.loss_partials + part + i * STRANDS);
+    for (int i = lane; part + i * PARTIAL_SUMS < UNITS; i += 32)
+        write_unit_totals(exchange.totals[i], arguments.loss_partials + part + i * PARTIAL_SUMS);
     __syncwarp();
     if (lane < CHANNELS) {
         float sum = 0.0f;
 #pragma unroll
-        for (int i = 0; i < STRAND_UNITS; ++i)
-            if (part + i * STRANDS < UNITS) sum += exchange.totals[i][0].output_bias[0][lane];
+        for (int i = 0; i < UNITS_OF_SUM; ++i)
+            if (part + i * PARTIAL_SUMS < UNITS) sum += exchange.totals[i][0].output_bias[0][lane];
         arguments.output_bias_partials[part * CHANNELS + lane] = sum;
     }
     __syncwarp();
@@ -228,61 +229,62 @@ __device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& a
     __syncwarp();
 }
 
-template <int summer, typename Exchange>  // whose `weights` are there only where units have chains
+template <int reducer, typename Exchange>  // whose `weights` are there only where units have chains
 __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
     // the same for all lanes, and known to be
     const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = threadIdx.x % 32;
-    const Table own_threads = {nullptr, BLOCK_TILES + summer, warp, lane};
+    const TileBuffer own_threads = {nullptr, BLOCK_TILES + reducer, warp, lane};
     LaneTotals totals;
-    Sums<summer> chain, sums, vectors;  // of the strand or, where units have several chains, a unit
+    Sums<reducer> chain, sums, vectors;  // of the whole or, where units have several chains, a unit
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     int worker = 0, parity = 0;
     while (place.tile < TILES) {
-        char* tables = memory + WEIGHTS_BYTES + worker * TABLES * TILE_BYTES;
+        char* buffers = memory + WEIGHTS_BYTES + worker * BUFFERS * TILE_BYTES;
         PointsOf<true> none = {};
-        const Tile tile = {none, tables, memory, shared, table_of(tables, worker), none};
-        add_layers<summer, Sums<summer>::end - 1>(chain, tile, exchange, parity);
+        const Tile tile = {none, buffers, memory, shared, buffer_of(buffers, worker), none};
+        add_layers<reducer, Sums<reducer>::end - 1>(chain, tile, exchange, parity);
         Place next = place;
         next.advance();
-        const bool is_strand_done = next.part != place.part;
+        const bool is_sum_done = next.part != place.part;
         const bool is_chain_done =
-            !LONG_CHAINS || is_strand_done || next.tile != place.tile + CHAIN_TILES;
+            !LONG_CHAINS || is_sum_done || next.tile != place.tile + CHAIN_TILES;
         const int unit = CHAINS > 1 ? place.tile % UNITS : place.tile;
         const bool is_unit_done =
-            CHAINS == 1 ? is_chain_done : is_strand_done || next.tile % UNITS != unit;
-        if (summer == 0) {
+            CHAINS == 1 ? is_chain_done : is_sum_done || next.tile % UNITS != unit;
+        if (reducer == 0) {
             ChainTotals& its =
-                exchange.totals[(unit - place.part) / STRANDS][place.tile / UNITS % UNIT_CHAINS];
+                exchange
+                    .totals[(unit - place.part) / PARTIAL_SUMS][place.tile / UNITS % UNIT_CHAINS];
             if (LONG_CHAINS) add_errors(totals, exchange.errors[worker]);
             if (LONG_CHAINS && is_chain_done) {
-                note_totals(its, totals, warp);
+                store_totals(its, totals, warp);
                 totals = {};
             }
             if (!LONG_CHAINS && warp == 0) copy_totals(its, exchange.tile_totals[worker]);
         }
         wgmma_wait<0>();
         chain.finish();
-        barrier_arrive(&exchange.tables_free[worker][summer]);
+        barrier_arrive(&exchange.buffers_free[worker][reducer]);
         if (is_chain_done) {
             sums.add(chain);
             chain = {};
         }
         if constexpr (CHAINS > 1)
             if (is_unit_done) {
-                sums.add_weights_to(exchange.weights[summer]);
+                sums.add_weights_to(exchange.weights[reducer]);
                 vectors.add_vectors(sums);
                 sums = {};
             }
-        if (is_strand_done) {
+        if (is_sum_done) {
             if constexpr (CHAINS > 1) {
                 sums = vectors;
-                sums.take_weights_of(exchange.weights[summer]);
+                sums.take_weights_of(exchange.weights[reducer]);
                 vectors = {};
             }
             sums.write(shared.arguments, own_threads, place.part);
             sums = {};
-            if (summer == 0) {
-                if (LONG_CHAINS) own_threads.sync();  // all warps have noted their totals
+            if (reducer == 0) {
+                if (LONG_CHAINS) own_threads.sync();  // all warps have stored their totals
                 if (warp == 0) write_totals(exchange, shared.arguments, place.part);
                 if (LONG_CHAINS) own_threads.sync();
             }
@@ -296,7 +298,7 @@ __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    hopper_narrow_batch(const Arguments* networks, const long long* sampled_step) {
+    narrow_batch(const Arguments* networks, const long long* sampled_step) {
     extern __shared__ __align__(128) char memory[];
     Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
     exchange.begin();
@@ -306,7 +308,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     for (int i = 0; i < warpgroup; ++i) place.advance();
     PointsOf<true> first = {warpgroup < BLOCK_TILES ? place.tile : TILES};
-    if (first.index < TILES) first.fetch(shared.arguments, table_of(memory, warpgroup));
+    if (first.index < TILES) first.fetch(shared.arguments, buffer_of(memory, warpgroup));
     wait_for_earlier_kernels();
     load_parameters(memory, shared);
     if (warpgroup < BLOCK_TILES) {

@@ -7,101 +7,101 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.hopper.narrow_network import (
+from neuralfield.engines.cuda.fused.narrow_network import (
     fixed_bytes,
     kernel_constants,
     kernel_prelude,
     matrices_bytes,
     narrow_network,
 )
-from neuralfield.engines.cuda.hopper.narrow_pass import LAUNCH_TILES, HopperNarrowPass
-from neuralfield.engines.cuda.hopper.padded_network import (
+from neuralfield.engines.cuda.fused.narrow_pass import LAUNCH_TILES, NarrowPass
+from neuralfield.engines.cuda.fused.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
-    HopperNetwork,
+    PaddedNetwork,
 )
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
-from neuralfield.engines.cuda.stages.update import STRANDS
+from neuralfield.engines.cuda.stages.update import PARTIAL_SUMS
 from neuralfield.system.device import Device
 
-_WORKERS, _SUMMERS, _MOST_SUMMER_SUMS = 3, 2, 32
+_WORKERS, _REDUCERS, _MOST_REDUCER_SUMS = 3, 2, 32
 """A block's warpgroups with a tile each, its warpgroups that add up gradients, and the most sums of
 a thread of these."""
 
-_STRAND_TILE = 0.7
-"""The time of a strand's tile, by throughput, in the unit of `LAUNCH_TILES`."""
+_BATCH_TILE = 0.7
+"""The time of a tile, by throughput, in the unit of `LAUNCH_TILES`."""
 
 
-class HopperNarrowBatch:
-    """`HopperNarrowPass` for several trainings in one launch, with the sums that each has alone.
+class NarrowBatch:
+    """`NarrowPass` for several trainings in one launch, with the sums that each has alone.
 
-    The networks and batches have one shape. Parts of the gradients are as `stages.update.STRANDS`
-    has them, in the passes' own arrays.
+    The networks and batches have one shape. The partial sums that are left of the
+    gradients (`PARTIAL_SUMS`) are in the passes' own arrays.
     """
 
     def __init__(
-        self, device: Device, passes: Sequence[HopperNarrowPass], sampling: SamplingBatch
+        self, device: Device, passes: Sequence[NarrowPass], sampling: SamplingBatch
     ) -> None:
         alone = passes[0]
         shape = narrow_network(alone.network, _WORKERS)
         constants = kernel_constants(shape, alone.batch) | {
             "UNITS": alone.blocks,
             "UNIT_CHAINS": alone.block_tiles,
-            "STRANDS": STRANDS,
+            "PARTIAL_SUMS": PARTIAL_SUMS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
         path, shared_bytes = Path(__file__).with_name("narrow_batch.cu"), _batch_bytes(shape, alone)
         prelude = kernel_prelude(shape)
-        kernel = compile_kernel(path, "hopper_narrow_batch", constants, prelude, shared_bytes)
+        kernel = compile_kernel(path, "narrow_batch", constants, prelude, shared_bytes)
         even = [each.arguments for each in passes]
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
         networks = device.xp.concatenate([*even, *odd])
-        strands = min(STRANDS, alone.blocks)
-        blocks = _network_blocks(strands, len(passes), gpu_limits(device)[0])
-        grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _SUMMERS)
+        sums = min(PARTIAL_SUMS, alone.blocks)
+        blocks = _network_blocks(sums, len(passes), gpu_limits(device)[0])
+        grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _REDUCERS)
         arguments = networks, sampling.sampled_step
         self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
-    def unsupported_reason(alone: HopperNarrowPass) -> str | None:
+    def unsupported_reason(alone: NarrowPass) -> str | None:
         """Say why several networks of a pass cannot go in one launch, or return None."""
         if alone.by_warps:
             return "products of warps"
         shape = narrow_network(alone.network, _WORKERS)
-        if _summer_sums(shape) > _MOST_SUMMER_SUMS:
+        if _reducer_sums(shape) > _MOST_REDUCER_SUMS:
             return "sums that have no room in registers"
         if _batch_bytes(shape, alone) > SHARED_LIMIT_BYTES:
-            return "tables that have no room in shared memory"
+            return "buffers that have no room in shared memory"
         return None
 
     @staticmethod
     def step_tiles(tiles: int, networks: int, processors: int) -> float:
-        """Estimate the time of a step of so many networks; see `HopperNarrowPass.step_tiles`."""
-        blocks = _network_blocks(STRANDS, networks, processors)
-        rounds = -(-blocks * networks // processors)
-        return LAUNCH_TILES + _STRAND_TILE * rounds * tiles / blocks
+        """Estimate the time of a step of so many networks; see `NarrowPass.step_tiles`."""
+        blocks = _network_blocks(PARTIAL_SUMS, networks, processors)
+        waves = -(-blocks * networks // processors)
+        return LAUNCH_TILES + _BATCH_TILE * waves * tiles / blocks
 
     def launch(self) -> None:
         self._pass()
 
 
-def _network_blocks(strands: int, networks: int, processors: int) -> int:
+def _network_blocks(sums: int, networks: int, processors: int) -> int:
     """Choose how many blocks each of so many networks gets: the smallest count that is not slower.
 
-    The time is what the busiest multiprocessor takes for its strands, one after another.
+    The time is what the busiest multiprocessor takes for its partial sums, one after another.
     """
 
-    def rounds(blocks: int) -> int:
-        return -(-blocks * networks // processors) * -(-strands // blocks)
+    def waves(blocks: int) -> int:
+        return -(-blocks * networks // processors) * -(-sums // blocks)
 
-    return min(range(1, strands + 1), key=rounds)
+    return min(range(1, sums + 1), key=waves)
 
 
-def _summer_sums(shape: HopperNetwork) -> int:
-    """Count the sums of gradients of a thread, of the summer with more of them: see best_split of
-    strands.cuh."""
+def _reducer_sums(shape: PaddedNetwork) -> int:
+    """Count the sums of gradients of a thread, of the reducer with more of them: see best_split of
+    narrow_batch.cuh."""
     counts = [0] * len(shape.hidden)
     for index in shape.matrices:
         counts[index] = shape.widths[index] // 2
@@ -109,20 +109,20 @@ def _summer_sums(shape: HopperNetwork) -> int:
     return min(max(sum(counts[:split]), sum(counts[split:])) for split in splits)
 
 
-def _exchange_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Return the size of the struct Exchange of strands.cuh."""
+def _exchange_bytes(shape: PaddedNetwork, alone: NarrowPass) -> int:
+    """Return the size of the struct Exchange of narrow_batch.cuh."""
     units, channels = alone.blocks, shape.network.layers[-1].fan_out
     chains = min(-(-alone.batch.tiles // units), alone.block_tiles)
-    weights_bytes = _SUMMERS * 4 * TILE_THREADS * _summer_sums(shape) if chains > 1 else 0
-    totals_bytes = (-(-units // STRANDS) * chains + _WORKERS) * 4 * (16 + 4 * channels)
+    weights_bytes = _REDUCERS * 4 * TILE_THREADS * _reducer_sums(shape) if chains > 1 else 0
+    totals_bytes = (-(-units // PARTIAL_SUMS) * chains + _WORKERS) * 4 * (16 + 4 * channels)
     errors_bytes = _WORKERS * 32 * 4 * (2 + channels)
-    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _SUMMERS)
+    barriers_bytes = _WORKERS * 8 * (len(shape.hidden) + _REDUCERS)
     return weights_bytes + totals_bytes + errors_bytes + barriers_bytes + 16
 
 
-def _batch_bytes(shape: HopperNetwork, alone: HopperNarrowPass) -> int:
-    """Count the shared memory of a block that works on strands."""
-    tables = len(shape.matrices) + 1 + len(shape.hidden)
-    tables_bytes = _WORKERS * tables * shape.tile_bytes
+def _batch_bytes(shape: PaddedNetwork, alone: NarrowPass) -> int:
+    """Count the shared memory of a block."""
+    buffers = len(shape.matrices) + 1 + len(shape.hidden)
+    buffers_bytes = _WORKERS * buffers * shape.tile_bytes
     rest_bytes = fixed_bytes(shape) + _exchange_bytes(shape, alone)
-    return matrices_bytes(shape) + tables_bytes + rest_bytes
+    return matrices_bytes(shape) + buffers_bytes + rest_bytes

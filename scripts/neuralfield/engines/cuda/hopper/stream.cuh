@@ -1,100 +1,91 @@
-// Weights on their way through shared memory, chunk by chunk in a ring of stages, and the products
-// of a tile's values with them.
-//
-// Constants: STAGES, STAGE_BYTES, and those of sizes.cuh and warpgroup.cuh.
+// The stream that one thread brings, to which barriers show free stages; products are those of
+// warpgroups.
 #pragma once
-#include "warpgroup.cuh"
-#include "sizes.cuh"
 
-// Rows of a matrix with `columns` columns that are copied together.
-__host__ __device__ constexpr int rows_per_chunk(int rows, int columns) {
-    int fitting = STAGE_BYTES / (2 * columns) / 16 * 16;
-    return fitting < rows ? fitting : rows;
-}
+typedef RingPlace StreamPlace;
 
-__host__ __device__ constexpr int chunk_count(int rows, int columns) {
-    int size = rows_per_chunk(rows, columns);
-    return (rows + size - 1) / size;
-}
-
-__host__ __device__ constexpr int stream_chunks(bool backward) {
-    int count = 0;
-    for (int layer = first_product; layer < HIDDEN; ++layer)
-        count += chunk_count(fan_in(layer), width_after[layer]);
-    for (int layer = 1; backward && layer < HIDDEN; ++layer)
-        count += chunk_count(width_after[layer], fan_in(layer));
-    return count;
-}
-
-// With a place for every chunk, the weights are brought once and stay.
-template <bool backward>
-__host__ __device__ constexpr bool is_resident() {
-    return stream_chunks(backward) <= STAGES;
-}
-
-// Groups of 128 threads take turns at products: while one has the tensor cores, others are at their
-// activations. Not where layers are of different widths: they would wait for each other where there
-// is little to do. The first to begin a product works through its whole matrix before the last has
-// begun, so the ring must have room for one.
-__host__ __device__ constexpr bool has_turns() {
-    if (BLOCK_TILES == 1) return false;
-    for (int layer = 0; layer < HIDDEN; ++layer)
-        if (width_after[layer] != width_after[0]) return false;
-    int most = 0;
-    for (int layer = first_product; layer < HIDDEN; ++layer) {
-        int forward = chunk_count(fan_in(layer), width_after[layer]);
-        int backward = chunk_count(width_after[layer], fan_in(layer));
-        most = forward > most ? forward : most;
-        most = backward > most && layer > 0 ? backward : most;
-    }
-    return most <= STAGES;
-}
-
-constexpr int FIRST_TURN = 8;  // name of the first warpgroup's barrier
-
-__device__ __forceinline__ void wait_for_turn() {
-    if (has_turns()) named_sync<256>(FIRST_TURN + threadIdx.x / 128);
-}
-
-__device__ __forceinline__ void give_turn() {
-    if (has_turns()) named_arrive<256>(FIRST_TURN + (threadIdx.x / 128 + 1) % BLOCK_TILES);
-}
-
-// Bytes of each chunk of the stream, and whether it is the last one of its matrix.
-struct Chunks {
-    int bytes[stream_chunks(true) + 1];
-    bool is_last[stream_chunks(true) + 1];
+struct Stream {
+    char* buffer;      // STAGES x STAGE_BYTES of shared memory
+    uint64_t* filled;  // STAGES barriers each
+    uint64_t* emptied;
 };
 
-__host__ __device__ constexpr Chunks list_chunks() {
-    Chunks chunks = {};
-    int count = 0;
-    for (int step = first_product; step < 2 * HIDDEN - 1; ++step) {
-        bool back = step >= HIDDEN;
-        int layer = back ? 2 * HIDDEN - 1 - step : step;
-        int rows = back ? width_after[layer] : fan_in(layer);
-        int columns = back ? fan_in(layer) : width_after[layer];
-        int size = rows_per_chunk(rows, columns);
-        for (int row = 0; row < rows; row += size) {
-            chunks.is_last[count] = row + size >= rows;
-            chunks.bytes[count++] = 2 * columns * (size < rows - row ? size : rows - row);
+// All matrices, once for every wave of tiles, by one thread that does nothing else.
+template <bool backward>
+__device__ __forceinline__ void send_weights(const Stream& stream, const char* weights, int waves) {
+    constexpr bool resident = is_resident<backward>();
+    constexpr int chunks = stream_chunks(backward);
+    StreamPlace place;
+    for (int wave = 0; wave < (resident ? 1 : waves); ++wave) {
+        const char* source = weights;
+        for (int chunk = 0; chunk < chunks; ++chunk, place.advance(STAGES)) {
+            int bytes = stream_of_chunks.bytes[chunk];
+            if (!resident) barrier_wait(&stream.emptied[place.stage], place.parity ^ 1);
+            barrier_expect_bytes(&stream.filled[place.stage], bytes);
+            bulk_copy(stream.buffer + place.stage * STAGE_BYTES, source, bytes,
+                      &stream.filled[place.stage]);
+            source += bytes;
         }
     }
-    return chunks;
 }
 
-__constant__ Chunks stream_of_chunks = list_chunks();
+// Let a wave of weights pass, and all turns of it.
+template <bool backward>
+__device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
+    constexpr bool resident = is_resident<backward>();
+    constexpr int chunks = stream_chunks(backward);
+    bool is_first = true;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        if (is_first) wait_for_turn();
+        if (!resident) {
+            barrier_wait(&stream.filled[place.stage], place.parity);
+            if (threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[place.stage]);
+            place.advance(STAGES);
+        }
+        is_first = stream_of_chunks.is_last[chunk];
+        if (is_first) give_turn();
+    }
+}
 
-// Sums that a narrower layer has not set hold nothing: else the compiler would keep them for a
-// wider one's sake.
-template <int set>
-__device__ __forceinline__ void forget_sums(float* sums) {
+// sums = (the tile's values) x (the next matrix of the stream).
+template <int rows, int columns, bool resident, bool turns = false>
+__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
+                                         StreamPlace& place) {
+    constexpr int size = rows_per_chunk(rows, columns);
+    constexpr int block_row = columns / 8 * 128;
+    const uint32_t values = shared_address(tile);
+    int previous = -1;
+    const auto multiply_chunk = [&](int row, auto chunk_rows, auto is_first) {
+        barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
+        uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
+        wgmma_fence();
 #pragma unroll
-    for (int i = set; i < WIDEST / 2; ++i) sums[i] = 0.0f;
+        for (int k = 0; k < chunk_rows.value; k += 16) {
+            const auto left = block_matrix(values + (row + k) * 16, 128, rows / 8 * 128);
+            const auto right = block_matrix(chunk + k / 8 * block_row, block_row, 128);
+            if (is_first.value && k == 0)
+                Wgmma<columns>::template set<0>(sums, left, right);
+            else
+                Wgmma<columns>::template add<0>(sums, left, right);
+        }
+        wgmma_commit();
+        if (!resident) {
+            wgmma_wait<1>();
+            if (previous >= 0 && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
+            previous = place.stage;
+        }
+        place.advance(STAGES);
+    };
+    if (turns) wait_for_turn();
+    multiply_chunk(0, Kind<size>(), Kind<true>());
+    // unrolled, it would take the compiler half a second longer
+#pragma unroll 1
+    for (int row = size; row + size <= rows; row += size)
+        multiply_chunk(row, Kind<size>(), Kind<false>());
+    if constexpr (rows % size > 0)
+        multiply_chunk(rows / size * size, Kind<rows % size>(), Kind<false>());
+    if (turns) give_turn();
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
+    if (!resident && threadIdx.x % 32 == 0) barrier_arrive(&stream.emptied[previous]);
 }
-
-#if WARP_PRODUCTS
-#include "stream_of_warps.cuh"
-#else
-#include "stream_of_producer.cuh"
-#endif

@@ -6,20 +6,19 @@
 // All jobs go from tiles that were written last, which the cache still has, towards older ones.
 //
 // It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
-// rounds first, which it adds up while other blocks are still at the last round.
+// waves first, which it adds up while other blocks are still at the last wave.
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
 // Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
 // FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
-#include "warpgroup.cuh"
-#include "weight_job.cuh"
+#include "../fused/weight_job.cuh"
 
 constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
 constexpr int CONSUMERS = 256;
 
-// The same struct as in tile.cuh.
+// The same struct as in wide_pass.cuh.
 struct Counters {
     unsigned full, last, read;
 };
@@ -61,7 +60,6 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
     constexpr int own_blocks = (columns / 8 + 3) / 4;  // of 8 columns, whose bias a warp adds up
     int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     bool has_bias = job.bias_partial && (alternate || group == 0);
-    const uint32_t ones = 0x3C003C00;
     float sums[columns / 2], bias[own_blocks][2];
 #pragma unroll
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
@@ -90,19 +88,9 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
 #pragma unroll
                 for (int block = 0; block < own_blocks; ++block) {
                     int place_in_row = warp + 4 * block;
-                    if (place_in_row < columns / 8) {
-                        float rows_alike[4] = {};
-#pragma unroll
-                        for (int k = 0; k < TILE_POINTS / 16; k += 2) {
-                            uint32_t blocks[4];
-                            load_transposed(blocks, gradients + (2 * k + lane / 8) * gradient_row +
-                                                        place_in_row * 128 + lane % 8 * 16);
-                            warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
-                            warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
-                        }
-                        bias[block][0] += rows_alike[0];
-                        bias[block][1] += rows_alike[1];
-                    }
+                    if (place_in_row < columns / 8)
+                        add_bias_gradients(bias[block], gradients, gradient_row, place_in_row,
+                                           lane);
                 }
                 fence_shared();  // gradients are read before the next ones are copied there
             }
@@ -176,7 +164,7 @@ __device__ __forceinline__ void bring_all(const Job& job, Counters* counters, ch
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_weights(const Job* jobs, Counters* counters) {
+    weight_gradients(const Job* jobs, Counters* counters) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];

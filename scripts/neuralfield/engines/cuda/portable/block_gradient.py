@@ -16,7 +16,7 @@ from neuralfield.engines.cuda.portable.grid_features import (
 )
 from neuralfield.engines.cuda.portable.grids import corners_of_rows
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.fields.hashgrid import Level
 from neuralfield.images.coordinates import extent
 from neuralfield.nn.blocks import Blocks
@@ -37,7 +37,7 @@ for each of these."""
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _Corners:
     """The corners of a level along an axis, from the first on, and the blocks beside each.
 
     A row of `spans` has the first block and the one behind the last; there are pairs of them for
@@ -134,7 +134,7 @@ def _tables(device: Device, levels: tuple[Level, ...], blocks: Blocks, footprint
     return _Tables(structs, len(level_of_block), arrays)
 
 
-def _axes(level: Level, blocks: Blocks, footprint: bool) -> tuple[_Axis, _Axis]:
+def _axes(level: Level, blocks: Blocks, footprint: bool) -> tuple[_Corners, _Corners]:
     """Find a level's corners next to an image, and the blocks beside them, along x and y."""
     slots = blocks.count // blocks.rows
     sides, cells = (blocks.width, blocks.height), zip(*level.outermost_cells, strict=True)
@@ -155,7 +155,7 @@ def _axis(
     resolution: int,
     numbers: tuple[int, ...],
     footprint: bool,
-) -> _Axis:
+) -> _Corners:
     """Find the corners along an axis of `side` pixels, and the blocks beside them where there are
     so many; with a `footprint` points may lie anywhere in their pixels.
     """
@@ -172,11 +172,11 @@ def _axis(
             np.searchsorted(cells(edges[1:] - inside), corners - 1 - _ROUNDING_CELLS),
             np.searchsorted(cells(edges[:-1] + inside), corners + 1 + _ROUNDING_CELLS),
         ]
-    return _Axis(int(first), np.stack(spans, axis=1))
+    return _Corners(int(first), np.stack(spans, axis=1))
 
 
 def _block_levels(
-    levels: Sequence[Level], axes: Sequence[tuple[_Axis, _Axis]], counts: Sequence[np.ndarray]
+    levels: Sequence[Level], axes: Sequence[tuple[_Corners, _Corners]], counts: Sequence[np.ndarray]
 ) -> tuple[list[tuple[int, ...]], list[int]]:
     """Make the structs BlockLevel, and list the level of each block of threads.
 

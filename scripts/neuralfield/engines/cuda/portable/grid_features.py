@@ -9,7 +9,7 @@ import numpy as np
 from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import NetworkPlan
+from neuralfield.engines.kernel_plan import NetworkPlan
 from neuralfield.system.device import Array
 
 _SECTOR_BYTES = 32

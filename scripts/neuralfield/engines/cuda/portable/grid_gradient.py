@@ -22,7 +22,7 @@ from neuralfield.engines.cuda.portable.grid_features import (
     struct_list,
 )
 from neuralfield.engines.cuda.source import compile_module
-from neuralfield.engines.plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
 from neuralfield.images.coordinates import axis_centres, extent
 from neuralfield.system.device import Array, Device
 

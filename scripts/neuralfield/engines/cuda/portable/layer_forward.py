@@ -11,7 +11,7 @@ from neuralfield.engines.cuda.buffers import NetworkArrays
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.source import compile_module
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS,
     ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     LayerPlan,

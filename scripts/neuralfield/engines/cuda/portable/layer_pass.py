@@ -20,7 +20,7 @@ from neuralfield.engines.cuda.portable.layer_forward import (
     whole_blocks,
 )
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.plan import (
+from neuralfield.engines.kernel_plan import (
     ACTIVATIONS,
     MIXED_GRADIENT_SCALE,
     TILE_ROWS,

@@ -9,7 +9,7 @@ import numpy as np
 from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.source import compile_kernel, compile_module
-from neuralfield.engines.plan import TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import Array, Device
 from neuralfield.tasks.image.image_objective import ImageObjective

@@ -13,7 +13,7 @@ from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.plan import SCHEDULES
+from neuralfield.engines.kernel_plan import SCHEDULES
 from neuralfield.nn.optimizers import (
     Adam,
     ClippedGradients,
@@ -50,9 +50,9 @@ _SCHEDULE = np.dtype(
 
 _ELEMENTS_OF_ONE = 4 * THREADS
 
-STRANDS = 8
+PARTIAL_SUMS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
-``p`` belongs to sum ``p % STRANDS``. Who leaves the sums as parts leaves the same gradient."""
+``p`` is in sum ``p % PARTIAL_SUMS``. Who leaves these sums as parts leaves the same gradient."""
 
 
 class UpdateStage:
@@ -141,12 +141,12 @@ class UpdateStage:
         if self._muon:
             self._muon.launch()
 
-    def strands(self) -> tuple[np.ndarray, tuple[Array, ...]]:
-        """Return the kernel's arguments where a pass leaves sums of parts, see `STRANDS`: the table
-        of its blocks' work, and all arguments that come after it.
+    def partial_sums(self) -> tuple[np.ndarray, tuple[Array, ...]]:
+        """Return the kernel's arguments where a pass leaves `PARTIAL_SUMS`: the table of its
+        blocks' work, and all arguments that come after it.
         """
-        strands = [replace(g, parts=min(g.parts, STRANDS)) for g in self._gradients]
-        return work_table(self._tensors, strands, {}), self._arguments[1:]
+        sums = [replace(g, parts=min(g.parts, PARTIAL_SUMS)) for g in self._gradients]
+        return work_table(self._tensors, sums, {}), self._arguments[1:]
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:

@@ -9,18 +9,18 @@ from neuralfield.engines.cuda.buffers import network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import compile_module
-from neuralfield.engines.cuda.stages.update import STRANDS, UpdateStage
+from neuralfield.engines.cuda.stages.update import PARTIAL_SUMS, UpdateStage
 from neuralfield.system.device import Device
 
 
 class UpdateBatch:
     """`UpdateStage` for several trainings, each with its own schedule and step.
 
-    The stages have the same constants; their passes leave sums of parts, see `STRANDS`.
+    The stages have the same constants; their passes leave sums of parts, see `PARTIAL_SUMS`.
     """
 
     def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
-        tables = [stage.strands() for stage in stages]
+        tables = [stage.partial_sums() for stage in stages]
         self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
         self._networks = network_table(
             device,
@@ -32,7 +32,7 @@ class UpdateBatch:
         )
         kernel = module.get_function("update_batch")
         self._begin_steps = module.get_function("begin_steps")
-        blocks = 1 + -(-works // STRANDS)  # a warp for each of the works
+        blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each of the works
         self._grid = (blocks, len(stages))
         grid = (blocks, 1 + len(stages))
         self._update = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))

@@ -1,0 +1,1 @@
+"""The fused passes, which keep tiles of points on the chip."""

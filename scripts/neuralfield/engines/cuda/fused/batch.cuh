@@ -1,0 +1,292 @@
+// The parts of a pass that do not depend on how it computes the layers: a tile's points and
+// targets, their loss, the gradients of the last layer's weights and values, and sums over the
+// block.
+//
+// `Tile` has a buffer, Points and a `shared`, which has the arrays that are named here.
+//
+// Constants: PIXELS, POINTS, TILE_PIXELS, FOOTPRINT, WEIGHTED, GRADIENT_SCALE, and those of
+// padded_network.cuh.
+#pragma once
+#include "padded_network.cuh"
+
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients, times x, times y
+constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
+
+// The channel of a lane, where lanes share them out; there may be fewer.
+__device__ __forceinline__ int own_channel() { return threadIdx.x % 4; }
+
+// What every pass is given first.
+struct BatchArguments {
+    const float2* inputs;
+    const float* targets;
+    const float* pixel_weights;
+    const float* parameters;
+    const float* frequencies;
+};
+
+constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
+
+// A tile's points, as far as they belong to a thread: with targets of all channels or, where lanes
+// share them out, of its own. Four neighbouring lanes have the same points.
+template <bool are_shared_out>
+struct PointsOf {
+    static constexpr bool shared_out = are_shared_out;
+    static constexpr int channels = shared_out ? 1 : CHANNELS;  // of a thread
+    int index;                                                  // of the tile
+    float2 points[2];
+    float targets[2][channels], weights[2];
+    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as TileBuffer::put has them
+
+    // Returns the index of number `i` of the features among pairs of features of all rows.
+    static __device__ __forceinline__ size_t feature_place(int tile, const TileBuffer& buffer,
+                                                           int i) {
+        int row = 16 * buffer.warp + 8 * (i % 2) + buffer.lane / 4;
+        return size_t(i / 2 * 4 + buffer.lane % 4) * (64 * TILES) + tile * 64 + row;
+    }
+
+    // Returns the pixel of a row in the batch; -1: the row is not valid.
+    __device__ __forceinline__ int pixel_of(int row) const {
+        int pixel = index * TILE_PIXELS + row / POINTS;
+        return ALL_ROWS_VALID || (row < TILE_PIXELS * POINTS && pixel < PIXELS) ? pixel : -1;
+    }
+
+    static __device__ __forceinline__ bool is_valid(int pixel) {
+        return ALL_ROWS_VALID || pixel >= 0;
+    }
+
+    // Fetches this thread's points long before they are needed: maybe before this kernel's wait.
+    template <typename Arguments>
+    __device__ __forceinline__ void fetch_points(const Arguments& arguments,
+                                                 const TileBuffer& buffer) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            points[i] =
+                __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
+    }
+
+    template <typename Arguments>
+    __device__ __forceinline__ void fetch(const Arguments& arguments, const TileBuffer& buffer) {
+        fetch_points(arguments, buffer);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, pixel = pixel_of(row);
+            weights[i] =
+                WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
+#pragma unroll
+            for (int c = 0; c < channels; ++c) {
+                const int channel = shared_out ? own_channel() : c;
+                targets[i][c] = is_valid(pixel) && channel < CHANNELS
+                                    ? __ldcg(arguments.targets + pixel * CHANNELS + channel)
+                                    : 0.0f;
+            }
+        }
+        if constexpr (ENCODING == HASHGRID)
+#pragma unroll
+            for (int i = 0; i < INPUT_WIDTH / 4; ++i)
+                features[i] = arguments.features[feature_place(index, buffer, i)];
+    }
+};
+
+typedef PointsOf<false> Points;
+
+// ---- loss ----------------------------------------------------------------------------------
+
+// True if sums over a pixel's two groups are of two lanes at most: then their order is all one.
+constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
+
+// Synchronises all threads that have points of the same pixels.
+__device__ __forceinline__ void pixels_sync(const TileBuffer& buffer) {
+    if (LANES_SUM_GROUPS) return;
+    if (16 % POINTS == 0)
+        __syncwarp();
+    else
+        buffer.sync();
+}
+
+// Computes the loss of the two points' pixels; z becomes its gradient. Returns loss and squared
+// error, where this thread has a pixel's first point: of all channels or, where lanes share them
+// out, of its own.
+template <typename Tile>
+__device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
+    const TileBuffer& buffer = tile.buffer;
+    const bool has_channel = !Tile::shared_out || own_channel() < CHANNELS;
+    float2 sums = {0.0f, 0.0f};
+#if FOOTPRINT
+    float (*values)[CHANNELS] = tile.shared.outputs[buffer.number];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int c = 0; c < Tile::channels; ++c)
+            if (!LANES_SUM_GROUPS && (Tile::shared_out ? has_channel : buffer.lane % 4 == 0))
+                values[16 * buffer.warp + 8 * i + buffer.lane / 4]
+                      [Tile::shared_out ? own_channel() : c] = output_value(z[i][c]);
+    pixels_sync(buffer);
+#endif
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        int row = 16 * buffer.warp + 8 * i + buffer.lane / 4;
+        const int pixel = tile.pixel_of(row);
+        const bool valid =
+            Tile::shared_out ? has_channel && tile.is_valid(pixel) : tile.is_valid(pixel);
+        const int point = unsigned(row) % POINTS;
+        const bool counts = valid && point == 0;  // in all lanes that have the point and channel
+#pragma unroll
+        for (int c = 0; c < Tile::channels; ++c) {
+            float target = tile.targets[i][c];
+            float value = output_value(z[i][c]), loss, squared_error, gradient;
+#if FOOTPRINT
+            constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
+            float mean0 = 0.0f, mean1 = 0.0f;
+            if constexpr (LANES_SUM_GROUPS) {
+                const float partner = __shfl_xor_sync(~0u, value, 4);
+                const float own = POINTS == 4 ? value + partner : value;
+                const float other = __shfl_xor_sync(~0u, own, 2 * POINTS);
+                mean0 = point < points0 ? own : other;
+                mean1 = point < points0 ? other : own;
+            } else {
+                // of one warp, lanes without a channel stay with its rows
+                const int first = 16 % POINTS == 0 || valid ? row - point : 0;
+                const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
+                for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
+                for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
+            }
+            FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
+            loss = both.loss;
+            squared_error = both.squared_error;
+            gradient = point < points0 ? both.gradient0 / points0 : both.gradient1 / points1;
+#else
+            float difference = value - target;
+            loss = loss_value(value, target);
+            squared_error = difference * difference;
+            gradient = loss_derivative(value, target);
+#endif
+            // no product is contracted with a sum: every kernel gets these bits
+            if (counts) {
+                sums.x = __fadd_rn(sums.x, loss);
+                sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
+            }
+            gradient = __fmul_rn(float(GRADIENT_SCALE) * gradient, output_derivative(value));
+            z[i][c] = valid ? gradient : 0.0f;
+        }
+    }
+#if FOOTPRINT
+    pixels_sync(buffer);  // all have read before others write
+#endif
+    return sums;
+}
+
+// ---- the last layer, and the first without a matrix ---
+
+// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits
+// or, where they are small, to 3e-8.
+__device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2][3],
+                                             const float2 (&points)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        float numbers[3] = {1.0f, points[i].x, points[i].y};
+#pragma unroll
+        for (int v = 0; v < 3; ++v) {
+            high[i][v] = __half2float(__float2half_rn(numbers[v]));
+            low[i][v] = numbers[v] - high[i][v];
+        }
+    }
+}
+
+// Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
+// for 16 columns: pairs as TileBuffer::put has them.
+__device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4], int column,
+                                               const float (&gradients)[2][CHANNELS],
+                                               const float* sums, const Constants& constants) {
+    ConstantPairs weights[CHANNELS];
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        weights[channel] = constants_at(constants.output_weight[channel], column);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        float2 gradient[2] = {};
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel) {
+            const float2 weight = weights[channel].of[j];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                gradient[i].x += gradients[i][channel] * weight.x;
+                gradient[i].y += gradients[i][channel] * weight.y;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const float* sum = sums + column / 2 + 4 * j + 2 * i;
+            float2 z = make_float2(sum[0], sum[1]);
+            // what output_layer has made of them is made again: there is no room to keep it
+            asm volatile("" : "+f"(z.x), "+f"(z.y));
+            const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
+            const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
+            gradient[i] = gradients_before<ACTIVATION>(gradient[i], z, value, inverse_frequency);
+            pairs[2 * j + i] = pack_saturated(gradient[i].x, gradient[i].y);
+        }
+    }
+}
+
+// ---- sums over the block ---
+
+struct Totals {
+    double loss = 0.0, squared_error = 0.0;
+    float output_bias[CHANNELS] = {};
+};
+
+// Sums numbers over a warp, in every fourth lane: others have none.
+__device__ __forceinline__ void sum_lanes(Totals& totals) {
+#pragma unroll
+    for (int distance = 16; distance >= 4; distance /= 2) {
+        totals.loss += __shfl_xor_sync(~0u, totals.loss, distance);
+        totals.squared_error += __shfl_xor_sync(~0u, totals.squared_error, distance);
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            totals.output_bias[channel] +=
+                __shfl_xor_sync(~0u, totals.output_bias[channel], distance);
+    }
+}
+
+// Note a warp's sums in its place.
+template <typename Shared>
+__device__ __forceinline__ void store_totals(Shared& shared, Totals& totals, int warp) {
+    sum_lanes(totals);
+    if (threadIdx.x % 32 == 0) {
+        shared.losses[warp][0] = totals.loss;
+        shared.losses[warp][1] = totals.squared_error;
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            shared.output_bias[warp][channel] = totals.output_bias[channel];
+    }
+}
+
+// Returns the index of a tile's number i in a part: those of the output are [WIDEST][CHANNELS].
+__device__ __forceinline__ int place_of_vector(int i) {
+    const int vector = i / WIDEST, column = i % WIDEST;
+    return vector < CHANNELS ? column * CHANNELS + vector : i;
+}
+
+// Writes the sums over the block, which are added up in a fixed order.
+template <typename Shared>
+__device__ __forceinline__ void write_partials(const Shared& shared) {
+    const auto& arguments = shared.arguments;
+    constexpr int parts = sizeof(shared.vectors) / sizeof(shared.vectors[0]);
+    for (int i = threadIdx.x; i < VECTORS * WIDEST; i += CONSUMERS) {
+        float sum = 0.0f;
+        for (int part = 0; part < parts; ++part) sum += (&shared.vectors[part][0][0])[i];
+        arguments.vector_partials[size_t(blockIdx.x) * VECTORS * WIDEST + place_of_vector(i)] = sum;
+    }
+    if (threadIdx.x < CHANNELS) {
+        float sum = 0.0f;
+        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp)
+            sum += shared.output_bias[warp][threadIdx.x];
+        arguments.output_bias_partials[blockIdx.x * CHANNELS + threadIdx.x] = sum;
+    }
+    if (threadIdx.x == 0) {
+        double loss = 0.0, squared_error = 0.0;
+        for (int warp = 0; warp < 4 * BLOCK_TILES; ++warp) {
+            loss += shared.losses[warp][0];
+            squared_error += shared.losses[warp][1];
+        }
+        const double count = double(PIXELS) * CHANNELS;
+        arguments.loss_partials[blockIdx.x] = make_double2(loss / count, squared_error / count);
+    }
+}

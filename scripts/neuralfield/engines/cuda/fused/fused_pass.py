@@ -1,0 +1,140 @@
+"""The base of the two fused passes: weights as a stream, and gradients in parts."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
+from neuralfield.engines.cuda.fused.padded_network import (
+    PaddedNetwork,
+    WeightStream,
+    addresses,
+    parameter_offsets,
+    unsupported_reason,
+)
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
+from neuralfield.system.device import Array
+
+
+def vector_count(shape: PaddedNetwork) -> int:
+    """Count the sums over points that are no matrix: for each output, each coordinate and their
+    bias."""
+    return shape.network.layers[-1].fan_out + (0 if shape.network.has_features else 3)
+
+
+class FusedPass(Pass):
+    """A pass whose blocks each leave a part of every gradient, for the update to add up.
+
+    `backward` says whether the kernel reads transposed weights too. `by_warps` is whether products
+    are those of warps, for every GPU, or of warpgroups, for compute capability 9.0. `has_product`
+    is whether it is for networks whose first layer is a product of linear maps, or for others.
+    """
+
+    by_warps = False
+    has_product = False
+
+    def __init__(
+        self, given: PassArguments, shape: PaddedNetwork, blocks: int, *, backward: bool
+    ) -> None:
+        super().__init__(given.device)
+        self.network, self.batch, self.blocks = given.network, given.batch, blocks
+        self._shape, self._buffers = shape, given.buffers
+        self._stream = WeightStream(
+            given.device,
+            shape,
+            given.buffers,
+            backward=backward,
+            as_operands=self.has_product,
+        )
+        self._allocated.append(self._stream.array)
+        # gradients that need no matrix product: of the last layer, and of one of two coordinates;
+        # a block's first ``channels * widest`` numbers are [widest][channels]
+        self._vectors = self._zeros((blocks, vector_count(shape), shape.widest))
+        self._output_bias = self._zeros((blocks, given.batch.channels))
+        self._parts_of: dict[int, tuple[Array, Array]] = {}
+        """The parts of the gradients of weight and bias, for each layer with a matrix."""
+        self.loss_partials = self._zeros((blocks, 2), "float64")
+
+    def _make_parts(self) -> tuple[list[Array], list[Array]]:
+        """Make the parts of the gradients of matrices and their biases, one for each block."""
+        shape, layers = self._shape, self._shape.matrices
+        weights = [self._zeros((self.blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
+        biases = [self._zeros((self.blocks, shape.widths[i])) for i in layers]
+        self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
+        return weights, biases
+
+    @classmethod
+    def unsupported_reason(
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> str | None:
+        reason = unsupported_reason(
+            network,
+            precision,
+            compute_capability,
+            by_warps=cls.by_warps,
+            has_product=cls.has_product,
+        )
+        return reason or cls._lacking(network, batch, compute_capability)
+
+    @classmethod
+    @abstractmethod
+    def _lacking(
+        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
+    ) -> str | None:
+        """Name what this pass alone has no code or no room for, or return None."""
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
+        partials = []
+        for index, layer in enumerate(self.network.layers):
+            has_matrix = index in self._shape.matrices
+            gradients = self._matrix_gradients if has_matrix else self._vector_gradients
+            pair = gradients(index, layer, unit * layer.frequency)
+            partials += pair if layer.has_bias else pair[:1]
+        return partials
+
+    def prepare(self) -> None:
+        """Pack the weights, which the update does from then on."""
+        self._stream.launch()
+
+    def _matrix_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
+        weight, bias = self._parts_of[index]
+        parts, rows, columns = weight.shape
+        copy = self._stream.copy_of(index, layer.frequency)
+        return [
+            PartialGradient(weight, parts, rows * columns, columns, 0, scale, copy),
+            PartialGradient(bias, parts, columns, columns, 0, scale),
+        ]
+
+    def _vector_gradients(
+        self, index: int, layer: LayerPlan, scale: float
+    ) -> list[PartialGradient]:
+        widest, blocks, channels = self._shape.widest, self.blocks, self.batch.channels
+        stride = vector_count(self._shape) * widest
+        if layer.activation is None:
+            return [
+                PartialGradient(self._vectors, blocks, stride, channels, 0, scale),
+                PartialGradient(self._output_bias, blocks, channels, channels, 0, scale),
+            ]
+        ones = channels * widest
+        rows = ones if self.network.encoding == "corners" else ones + widest
+        return [
+            PartialGradient(self._vectors, blocks, stride, widest, rows, scale),
+            PartialGradient(self._vectors, blocks, stride, widest, ones, scale),
+        ]
+
+    def _arguments_of(self, inner: Sequence[Array | None], last: Sequence[Array] = ()) -> Array:
+        """Fill the struct Arguments: what both kernels read first and last, and their own."""
+        buffers = self._buffers
+        pointers = [
+            *(buffers.inputs, buffers.targets, buffers.weights),
+            *(buffers.parameters, buffers.frequencies, *inner),
+            *(self._vectors, self._output_bias, self.loss_partials, *last),
+        ]
+        offsets = np.array(parameter_offsets(self.network, buffers.offsets), np.int32)
+        return self._upload(
+            np.concatenate([addresses(pointers).view(np.uint8), offsets.view(np.uint8)])
+        )

@@ -1,0 +1,112 @@
+// The last layer of a narrow network and the loss, forward and back. Four neighbouring lanes have
+// the same points, and share out the channels: see own_channel.
+//
+// Both ways are products with the weights, each of which is the sum of two of fp16: exact to 22
+// bits or, where it is small, to 3e-8.
+//
+// Constants: those of batch.cuh.
+#pragma once
+#include "batch.cuh"
+#include "operands.cuh"
+#include "../weight_blocks.cuh"
+
+// Columns 2 c and 2 c + 1 have both parts of channel c's weights.
+constexpr int OUTPUT_COLUMNS = 8;
+
+__device__ __forceinline__ void put_output(__half* matrix, const Constants& constants) {
+    for (int i = threadIdx.x; i < 4 * LAST_WIDTH; i += blockDim.x) {
+        const int row = i / 4, channel = i % 4;
+        const float weight =
+            channel < CHANNELS ? constants.output_weight[channel][place_of_constant(row)] : 0.0f;
+        const __half high = __float2half_rn(weight);
+        matrix[OUTPUT_COLUMNS * row + 2 * channel] = high;
+        matrix[OUTPUT_COLUMNS * row + 2 * channel + 1] =
+            __float2half_rn(weight - __half2float(high));
+    }
+}
+
+// Output numbers, under way to `sums`: those of point i are 2 i and 2 i + 1, added up.
+__device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* operand,
+                                             uint32_t matrix) {
+    const auto right = block_matrix(matrix, 128, 128);
+    wgmma_fence();
+    OperandWgmma<OUTPUT_COLUMNS>::set<1>(sums, operand, right);
+#pragma unroll
+    for (int k = 16; k < LAST_WIDTH; k += 16)
+        OperandWgmma<OUTPUT_COLUMNS>::add<1>(sums, operand + k / 4, part_of(right, k / 8 * 128));
+    wgmma_commit();
+}
+
+// Gradients of the output numbers as the left operand of the product back. They too are sums of two
+// numbers: the same columns serve for both.
+__device__ __forceinline__ void last_operand(uint32_t (&operand)[4],
+                                             const float (&gradients)[2][1]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float gradient = gradients[i][0];
+        operand[i] = pack_saturated(gradient, gradient);
+        const float rest = gradient - unpack(operand[i]).x;
+        operand[2 + i] = pack_saturated(rest, rest);
+    }
+}
+
+// Gradients of the last hidden layer's values, likewise.
+__device__ __forceinline__ void start_last_gradients(float* sums, const float (&gradients)[2][1],
+                                                     uint32_t matrix) {
+    uint32_t operand[4];
+    last_operand(operand, gradients);
+    wgmma_fence();
+    OperandWgmma<LAST_WIDTH>::set<0>(sums, operand, block_matrix(matrix, 0, 128));
+    wgmma_commit();
+}
+
+// For each of this thread's points, note its channel's gradient of the output and, where there are
+// coordinates, one of one, x and y beside it, in `stored[0]`; their rounding errors in `stored[1]`.
+__device__ __forceinline__ void store_gradients(uint4 (*stored)[64], const TileBuffer& buffer,
+                                                const float (&gradients)[2][1],
+                                                const float2 (&points)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, own = own_channel();
+        float number = own == 0 && !has_features ? 1.0f : 0.0f;
+        if (!has_features) {
+            number = own == 1 ? points[i].x : number;
+            number = own == 2 ? points[i].y : number;
+        }
+        const uint32_t pair = pack_saturated(gradients[i][0], number);
+        reinterpret_cast<uint32_t*>(&stored[0][row])[own] = pair;
+        if (!has_features)
+            reinterpret_cast<uint32_t*>(&stored[1][row])[own] = pack(0.0f, number - unpack(pair).y);
+    }
+}
+
+// ---- totals --------------------------------------------------------------------------------
+
+// The totals of a thread's points: a loss in even lanes, a squared error in odd ones, and the sum
+// of gradients of a channel's output.
+struct LaneTotals {
+    double error = 0.0;
+    float output_bias = 0.0f;
+};
+
+// Both errors of a lane's channel -> one of them, summed over all channels.
+__device__ __forceinline__ float sum_channels(float2 errors) {
+    const bool is_odd = threadIdx.x % 2;
+    float sum = is_odd ? errors.y : errors.x;
+    sum += __shfl_xor_sync(~0u, is_odd ? errors.x : errors.y, 1);
+    return sum + __shfl_xor_sync(~0u, sum, 2);
+}
+
+// Note a warp's sums in its place. Where a pixel's points are neighbours, most have no error.
+template <typename Shared>
+__device__ __forceinline__ void store_totals(Shared& shared, LaneTotals totals, int warp) {
+    constexpr int pixel_rows = 8 % POINTS == 0 ? POINTS : 1;
+#pragma unroll
+    for (int rows = 4; rows >= 1; rows /= 2) {
+        if (rows >= pixel_rows) totals.error += __shfl_xor_sync(~0u, totals.error, 4 * rows);
+        totals.output_bias += __shfl_xor_sync(~0u, totals.output_bias, 4 * rows);
+    }
+    const int lane = threadIdx.x % 32;
+    if (lane < 2) shared.losses[warp][lane] = totals.error;
+    if (lane < CHANNELS) shared.output_bias[warp][lane] = totals.output_bias;
+}

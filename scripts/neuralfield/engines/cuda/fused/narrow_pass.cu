@@ -1,0 +1,345 @@
+// Forward, loss and backward of one batch, fused, and the gradients of all weights, for networks
+// so narrow that nothing has to go to global memory in between.
+//
+// Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
+// sums to the next one's left operand within a thread; what the weights' gradients need of them is
+// also laid down in shared memory. The product for a weight's gradient is under way while the
+// gradients of values go on to the layer before.
+//
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
+// of float16's subnormal numbers.
+//
+// Constants: SHARED_BYTES, which the host counts on beside weights and buffers, and those of
+// narrow_pass.cuh.
+#include "narrow_pass.cuh"
+
+static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
+
+// z of a layer, under way to `sums` -> its values, as the next product's operand. `put` is given 16
+// columns after another, and what their derivatives follow from: themselves, or the values again.
+template <int columns, typename Put>
+__device__ __forceinline__ void activate(int layer, float* sums, uint32_t* operand,
+                                         const Put& put) {
+    wgmma_wait<0>();
+    finished_sums<columns / 2>(sums);
+    const float inverse_frequency = inverse_frequencies[layer];
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4], kept[4];
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float low = sums[column / 2 + 2 * pair], high = sums[column / 2 + 2 * pair + 1];
+            const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
+                                    activation<ACTIVATION>(high, inverse_frequency)};
+            kept[pair] = pairs[pair] = pack_values(value[0], value[1]);
+            operand[column / 4 + pair] = pairs[pair];
+            if (KEEPS_DERIVATIVES)
+                kept[pair] =
+                    pack_derivatives(derivative<ACTIVATION>(low, value[0], inverse_frequency),
+                                     derivative<ACTIVATION>(high, value[1], inverse_frequency));
+        }
+        put(column, pairs, kept);
+    }
+}
+
+// 16 columns of a layer that has another behind it, to their buffers.
+template <int columns>
+__device__ __forceinline__ void put_columns(const Tile& tile, int layer, int column,
+                                            const uint32_t (&pairs)[4], const uint32_t (&kept)[4]) {
+    tile.values(layer + 1).template put<columns>(column, pairs);
+    if (KEEPS_DERIVATIVES)
+        *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
+}
+
+// Gradients of a layer's values, in `sums` -> gradients of its z. `load` brings back what was kept.
+template <int columns, typename Load>
+__device__ __forceinline__ void differentiate(const float* sums, uint32_t* operand,
+                                              const Load& load) {
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t kept[4];
+        load(column, kept);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float* sum = sums + column / 2 + 2 * pair;
+            uint32_t& gradient = operand[column / 4 + pair];
+            if (ACTIVATION == RELU) {
+                const __half2 value = *reinterpret_cast<const __half2*>(&kept[pair]);
+                gradient =
+                    pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
+            } else {
+                float2 factor = unpack(kept[pair]);
+                if (!KEEPS_DERIVATIVES)  // these follow from the values alone
+                    factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
+                              derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
+                gradient = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
+            }
+        }
+    }
+}
+
+template <int layer>
+__device__ __forceinline__ void activate_and_put(const Tile& tile, float* sums, uint32_t* operand) {
+    constexpr int columns = width_after[layer];
+    activate<columns>(layer, sums, operand, [&](int column, const auto& pairs, const auto& kept) {
+        put_columns<columns>(tile, layer, column, pairs, kept);
+    });
+}
+
+// From values of the first layer, of which `operand` has this thread's, to z of the last hidden
+// one, which are under way to `sums` then.
+template <int layer = 1>
+__device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t* operand) {
+    if constexpr (layer < HIDDEN) {
+        constexpr int rows = fan_in(layer), columns = width_after[layer];
+        start_forward<rows, columns>(sums, operand, tile.matrix(layer), tile.affine(layer));
+        if constexpr (layer + 1 < HIDDEN) activate_and_put<layer>(tile, sums, operand);
+        forward<layer + 1>(tile, sums, operand);
+    }
+}
+
+// Products for the gradients of a layer's parameters, from z's gradients on a buffer, between a
+// fence and a commit; `sums` has those of the layer.
+template <int layer, typename Sums>
+__device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
+                                                const TileBuffer& z_gradients) {
+    constexpr int columns = width_after[layer];
+    if constexpr (layer >= first_product) {
+        start_sums<columns>(sums.biases[layer], z_gradients, tile.shared.ones, 0);
+        start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), z_gradients);
+    } else {
+        const auto* stored = tile.shared.stored[z_gradients.number];
+        start_sums<columns>(sums.coordinates, z_gradients, stored[0]);
+    }
+}
+
+// A warpgroup sums the gradients of its own tiles.
+struct OwnTiles {
+    static constexpr int products_under_way = 1;
+    Gradients gradients;
+    LaneTotals totals;
+
+    // Waits until all have done with the buffers of the tile before.
+    __device__ __forceinline__ void wait_for_buffers(const Tile& tile) const {
+        wgmma_wait<1>();
+        tile.buffer.sync();
+    }
+
+    __device__ __forceinline__ void add_totals(const Tile&, const LaneTotals& own) {
+        totals.error += own.error;
+        totals.output_bias += own.output_bias;
+    }
+
+    template <int layer>
+    __device__ __forceinline__ void add(const Tile& tile, const TileBuffer& z_gradients) {
+        if constexpr (layer == 0) tile.fetch_next();
+        z_gradients.show();
+        wgmma_fence();
+        if constexpr (layer == HIDDEN - 1) {
+            start_sums<width_after[layer]>(gradients.output, tile.buffer,
+                                           tile.shared.stored[z_gradients.number][0]);
+            wgmma_commit();  // done with the buffer before gradients take its place
+        }
+        start_gradients<layer>(gradients, tile, z_gradients);
+        wgmma_commit();
+    }
+};
+
+// From gradients of a layer's z to the gradients of its parameters and of those before.
+template <int layer = HIDDEN - 1, typename Summing>
+__device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
+                                         Summing& summing) {
+    constexpr int rows = fan_in(layer), columns = width_after[layer];
+    const TileBuffer z_gradients = tile.z_gradients<layer>();
+    if constexpr (layer > 0 || ENCODING == HASHGRID)
+        start_backward<rows, columns>(sums, operand, tile.matrix(layer));
+    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where gradients will be
+    put_operand<columns>(z_gradients, operand);
+    constexpr bool is_added_late = OTHERS_SUM && layer > 0;
+    if constexpr (!is_added_late) summing.template add<layer>(tile, z_gradients);
+    if constexpr (layer > 0) {
+        wgmma_wait<Summing::products_under_way>();
+        finished_sums<rows / 2>(sums);
+        // by now gradients have been stored: there is little to wait for
+        if constexpr (is_added_late) summing.template add<layer>(tile, z_gradients);
+        differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
+            if (KEEPS_DERIVATIVES) {
+                const uint4 four = *tile.kept<rows>(layer - 1, column);
+                kept[0] = four.x, kept[1] = four.y, kept[2] = four.z, kept[3] = four.w;
+            } else {
+                load_operand<rows>(kept, tile.values(layer), column);
+            }
+        });
+        backward<layer - 1>(tile, sums, operand, summing);
+    } else if constexpr (ENCODING == HASHGRID) {
+        wgmma_wait<Summing::products_under_way>();
+        finished_sums<rows / 2>(sums);
+#pragma unroll
+        for (int i = 0; i < rows / 4; ++i)
+            tile.shared.arguments
+                .feature_gradients[tile.feature_place(tile.index, tile.buffer, i)] =
+                pack_saturated(sums[2 * i], sums[2 * i + 1]);
+    }
+}
+
+template <typename Summing>
+__device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
+    float sums[WIDEST / 2];
+    uint32_t operand[WIDEST / 4];
+    if constexpr (ENCODING == HASHGRID) {
+#pragma unroll
+        for (int i = 0; i < INPUT_WIDTH / 4; ++i) operand[i] = tile.features[i];
+    } else if constexpr (first_product == 0) {
+#pragma unroll
+        for (int column = 0; column < INPUT_WIDTH; column += 16) {
+            uint32_t pairs[4];
+            fourier_features(pairs, column, tile.points, tile.points, tile.shared.constants);
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
+        }
+    }
+    if constexpr (first_product == 0) {
+        start_forward<INPUT_WIDTH, width_after[0]>(sums, operand, tile.matrix(0), tile.affine(0));
+    } else {
+        start_first<width_after[0]>(sums, tile.points, tile.affine(0));
+    }
+    summing.wait_for_buffers(tile);
+    if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
+    if constexpr (HIDDEN > 1) activate_and_put<0>(tile, sums, operand);
+    forward(tile, sums, operand);
+    uint32_t kept[LAST_WIDTH / 4];
+    activate<LAST_WIDTH>(HIDDEN - 1, sums, operand,
+                         [&](int column, const auto& pairs, const auto& four) {
+                             tile.buffer.put<LAST_WIDTH>(column, pairs);
+#pragma unroll
+                             for (int i = 0; i < 4; ++i) kept[column / 4 + i] = four[i];
+                         });
+    float outputs[4], z[2][1];
+    start_output(outputs, operand, tile.output_matrix());
+    const float bias = tile.shared.constants.output_bias[own_channel() % CHANNELS];
+    wgmma_wait<0>();
+    finished_sums<4>(outputs);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
+    const float2 errors = loss_of_points(z, tile);
+    start_last_gradients(sums, z, tile.output_matrix());
+    summing.add_totals(tile, {sum_channels(errors), z[0][0] + z[1][0]});
+    store_gradients(tile.shared.stored[tile.buffer.number], tile.buffer, z, tile.points);
+    wgmma_wait<0>();
+    finished_sums<LAST_WIDTH / 2>(sums);
+    differentiate<LAST_WIDTH>(sums, operand, [&](int column, uint32_t (&four)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) four[i] = kept[column / 4 + i];
+    });
+    backward(tile, sums, operand, summing);
+}
+
+// Behind the buffers.
+__device__ __forceinline__ Shared& shared_of(char* memory) {
+    return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * BUFFERS * TILE_BYTES);
+}
+
+// Sets up what all warpgroups of a block need and no step changes.
+__device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
+    Shared& shared = shared_of(memory);
+    if (threadIdx.x == 0) {
+        shared.arguments = *given;
+#if !WARP_PRODUCTS
+        barrier_init(&shared.weights_here, 1);
+        barrier_init_fence();
+#endif
+    }
+    const uint32_t two_ones = 0x3C003C00;
+    if (threadIdx.x < 16)
+        shared.ones[threadIdx.x] = make_uint4(two_ones, two_ones, two_ones, two_ones);
+    fence_shared();
+    __syncthreads();
+    return shared;
+}
+
+// Starts copies of all matrices.
+template <typename StartCopy>
+__device__ __forceinline__ void bring_weights(char* memory, const char* source,
+                                              const StartCopy& start_copy_of) {
+    for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
+        int bytes = stream_of_chunks.bytes[matrix];
+        start_copy_of(memory + matrix * WEIGHT_BYTES, source, bytes);
+        source += bytes;
+    }
+}
+
+// The rest: weights and constants.
+__device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
+    const Arguments& arguments = shared.arguments;
+#if WARP_PRODUCTS
+    bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
+        start_copy<WEIGHT_BYTES, CONSUMERS>(to, from, bytes);
+    });
+    end_copies();
+#else
+    if (threadIdx.x == 0) {
+        constexpr int bytes_of_all = stream_bytes();
+        barrier_expect_bytes(&shared.weights_here, bytes_of_all);
+        bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
+            bulk_copy(to, from, bytes, &shared.weights_here);
+        });
+    }
+#endif
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   blockDim.x);
+    __syncthreads();
+    put_affine(shared);
+    put_output(shared.output, shared.constants);
+#if WARP_PRODUCTS
+    wait_for_copies<0>();
+    __syncthreads();
+#else
+    fence_shared();
+    __syncthreads();
+    barrier_wait(&shared.weights_here, 0);
+#endif
+}
+
+// The number of this thread's warpgroup: the same for all lanes, and known to be.
+__device__ __forceinline__ int own_warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
+
+__device__ __forceinline__ TileBuffer buffer_of(char* own_buffers, int warpgroup) {
+    return {own_buffers + LAST_VALUES * TILE_BYTES, warpgroup, int(threadIdx.x) / 32 % 4,
+            int(threadIdx.x) % 32};
+}
+
+#ifndef PARTIAL_SUMS  // narrow_batch.cu has a kernel of its own
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    Shared& shared = begin(memory, given);
+    load_parameters(memory, shared);
+    const Arguments& arguments = shared.arguments;
+    char* buffers = memory + WEIGHTS_BYTES;
+    const int warpgroup = own_warpgroup();
+    char* own_buffers = buffers + warpgroup * BUFFERS * TILE_BYTES;
+    const TileBuffer buffer = buffer_of(own_buffers, warpgroup);
+    OwnTiles own;
+    // an incomplete last wave is spread over the blocks
+    PointsOf<true> next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
+    if (next.index < TILES) next.fetch(arguments, buffer);
+    while (next.index < TILES) {
+        Tile tile = {next, own_buffers, memory, shared, buffer, next};
+        next.index += BLOCK_TILES * gridDim.x;
+        work_on(tile, own);
+    }
+    wgmma_wait<0>();
+    Gradients& gradients = own.gradients;
+    gradients.finish();
+    store_totals(shared, own.totals, threadIdx.x / 32);
+    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have done with what was stored
+    float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
+    for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;
+    buffer.sync();
+    const auto put = [&](int vector, int column, float sum) { own_vectors[vector][column] = sum; };
+    for_output_sums(gradients.output, buffer, put);
+    add_errors_of(gradients.coordinates);
+    for_coordinate_sums(gradients.coordinates, buffer, put);
+    write_gradients(gradients, shared, reinterpret_cast<float*>(buffers), warpgroup);
+    write_partials(shared);
+}
+#endif

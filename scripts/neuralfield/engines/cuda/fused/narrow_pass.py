@@ -1,0 +1,150 @@
+"""One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
+
+In 16-bit products: of warpgroups on GPUs of compute capability 9.0, of warps on others. Nothing
+of a tile of 64 points goes to global memory, but for features of hash grids and their gradients;
+see `narrow_pass.cu`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
+from neuralfield.engines.cuda.fused.fused_pass import FusedPass
+from neuralfield.engines.cuda.fused.narrow_network import (
+    fixed_bytes,
+    kernel_constants,
+    kernel_prelude,
+    matrices_bytes,
+    narrow_network,
+    tiles_bytes,
+)
+from neuralfield.engines.cuda.fused.padded_network import (
+    TILE_THREADS,
+    PaddedNetwork,
+    addresses,
+    shared_limit_bytes,
+)
+from neuralfield.engines.cuda.launch import Launch, compute_capability, gpu_limits
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
+from neuralfield.engines.cuda.portable.grid_gradient import (
+    TableGradient,
+    make_table_gradient,
+    table_partial,
+)
+from neuralfield.engines.cuda.source import compile_kernel
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.system.device import Array
+
+_WIDEST = 64
+_MOST_SUMS = {4: 24, 3: 64, 2: 128, 1: 128}
+"""The most sums of gradients of a thread, by the tiles that a block works on at once."""
+
+LAUNCH_TILES, _TILE = 5.0, 0.7
+"""Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
+step costs beside its tiles; a tile of many, by throughput."""
+
+
+class NarrowPass(FusedPass):
+    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
+
+    name = "hopper-narrow"
+
+    def __init__(self, given: PassArguments) -> None:
+        block_tiles = _block_tiles(given.network, compute_capability(given.device))
+        assert block_tiles is not None
+        self.block_tiles = block_tiles
+        shape = narrow_network(given.network, block_tiles)
+        blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
+        super().__init__(given, shape, blocks, backward=False)
+        none = [None] * (len(shape.hidden) - len(shape.matrices))
+        weights, biases = self._make_parts()
+        self._table: TableGradient | None = None
+        features = gradients = None
+        if given.network.encoding == "hashgrid":
+            sides = shape.input_width // 2, given.batch.rows, 2
+            features, gradients = (self._zeros(sides, "float16") for _ in range(2))
+        self.arguments = self._arguments_of(
+            [features, gradients, self._stream.array, *none, *weights, *none, *biases]
+        )
+        path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
+        constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
+        prelude = "" if self.by_warps else kernel_prelude(shape)
+        kernel = compile_kernel(path, "narrow_pass", constants, prelude, shared_bytes)
+        threads = TILE_THREADS * block_tiles
+        self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
+        if given.network.encoding == "hashgrid":
+            self._add_grids(features, gradients)
+
+    @classmethod
+    def _lacking(
+        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
+    ) -> str | None:
+        if network.complex_tensors:
+            return "complex numbers"
+        shape = narrow_network(network, 1)
+        if shape.widest > _WIDEST:
+            return f"a layer of {shape.widest} values, more than {_WIDEST}"
+        if not shape.matrices:
+            return "a single hidden layer of two coordinates"
+        if _block_tiles(network, compute_capability) is None:
+            return "gradients that have no room on a multiprocessor"
+        return None
+
+    def partial_gradients(self) -> list[PartialGradient]:
+        of_layers = super().partial_gradients()
+        if self._table is None:
+            return of_layers
+        scale = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
+        return [table_partial(self.network, self._table.array, scale), *of_layers]
+
+    @staticmethod
+    def step_tiles(tiles: int, processors: int) -> float:
+        """Estimate the time of a step: a tile that has a multiprocessor for itself takes 1."""
+        return LAUNCH_TILES + _TILE * -(-tiles // processors)
+
+    def arguments_for(self, batch: Sequence[Array]) -> Array:
+        """Return the kernel's arguments with other inputs, targets and weights."""
+        table = self.arguments.copy()
+        places = addresses(batch).view(np.uint8)
+        table[: places.size] = self._device.xp.asarray(places)
+        return table
+
+    def _add_grids(self, features: Array, gradients: Array) -> None:
+        """Add launches before the kernel, for features of the batch's rows, and behind it, for the
+        table's gradient."""
+        network, rows, buffers = self.network, self.batch.rows, self._buffers
+        layout = FeatureLayout.of_pairs(rows)
+        grids = GridFeatures(network, buffers, layout)
+        self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
+        self._table = make_table_gradient(self._device, network, self.batch, layout)
+        self._parts.append(self._table)
+        self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
+
+
+class WarpNarrowPass(NarrowPass):
+    """The same by products of warps, for GPUs of compute capability 8.0 and more."""
+
+    name = "fused-narrow"
+    by_warps = True
+
+
+def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
+    """Count the tiles that a block can work on at once; None: not one."""
+    limit_bytes = shared_limit_bytes(compute_capability)
+    for block_tiles, most_sums in _MOST_SUMS.items():
+        shape = narrow_network(network, block_tiles)
+        if _sums(shape) <= most_sums and _block_bytes(shape) <= limit_bytes:
+            return block_tiles
+    return None
+
+
+def _sums(shape: PaddedNetwork) -> int:
+    """Count the sums of a thread for gradients of matrices."""
+    return sum(shape.widths[index] for index in shape.matrices) // 2
+
+
+def _block_bytes(shape: PaddedNetwork) -> int:
+    """Count the shared memory of a block."""
+    return matrices_bytes(shape) + tiles_bytes(shape) + fixed_bytes(shape)

@@ -1,0 +1,365 @@
+// A network over tiles of 64 points. A tile's values lie in shared memory, as the left operand of
+// the next matrix product, while weights stream past; sums and activations are in registers.
+//
+// Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
+// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (how Constants lie), and
+// those of sizes.cuh, stream.cuh and loss.cuh.
+//
+// Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
+// columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
+#pragma once
+#include "stream.cuh"
+#include "../loss.cuh"
+
+// ---- activations ---------------------------------------------------------------------------
+
+// fmaxf would hide that a training has gone wrong.
+__device__ __forceinline__ float larger_or_nan(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
+// The GPU's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind
+// it.
+__device__ __forceinline__ float tanh_of(float z) {
+    float value;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
+    return value;
+}
+
+// The GPU's own exponential, without what __expf does for numbers that float16 has no room for.
+__device__ __forceinline__ float power_of_2(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
+// One for each layer. A variable sine grows faster with z as it is without the frequency.
+__constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
+
+__device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
+    return fmaf(fabsf(z), inverse_frequency, 1.0f);
+}
+
+// z has the layer's frequency in it already.
+template <int name>
+__device__ __forceinline__ float activation(float z, float inverse_frequency) {
+    static_assert(SINE <= name && name <= GAUSSIAN, "an activation that has no code here");
+    if constexpr (name == SINE) return __sinf(z);
+    if constexpr (name == TANH) return tanh_of(z);
+    if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
+    if constexpr (name == VARIABLE_SINE) return __sinf(z * growth_of_sine(z, inverse_frequency));
+    if constexpr (name == GAUSSIAN) return __expf(-z * z);
+    return __fdividef(1.0f, 1.0f + __expf(-z));
+}
+
+__device__ __forceinline__ float decay_of_wavelet(float inverse_frequency) {
+    const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
+    return narrowness * narrowness;
+}
+
+// The activations of two neighbours, which for wavelets are the parts of a complex z:
+// exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+template <int name>
+__device__ __forceinline__ float2 activations(float low, float high, float inverse_frequency) {
+    if constexpr (name == GABOR) {
+        const float log2_e = 1.442695041f, square = fmaf(low, low, high * high);
+        const float factor = -log2_e * decay_of_wavelet(inverse_frequency);
+        const float size = power_of_2(fmaf(factor, square, -log2_e * high));
+        return make_float2(size * __cosf(low), size * __sinf(low));
+    } else {
+        return make_float2(activation<name>(low, inverse_frequency),
+                           activation<name>(high, inverse_frequency));
+    }
+}
+
+// Values as float16. Those of relu are the only ones without a bound.
+__device__ __forceinline__ uint32_t pack_values(float low, float high) {
+    return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
+}
+
+// The derivative with respect to z, given z and the value.
+template <int name>
+__device__ __forceinline__ float derivative(float z, float value, float inverse_frequency) {
+    if constexpr (name == SINE) return __cosf(z);
+    if constexpr (name == VARIABLE_SINE) {
+        const float growth = growth_of_sine(z, inverse_frequency);
+        return __cosf(z * growth) * fmaf(2.0f, growth, -1.0f);
+    }
+    if constexpr (name == GAUSSIAN) return -2.0f * z * value;
+    if constexpr (name == TANH) return 1.0f - value * value;
+    if constexpr (name == RELU) return z > 0.0f ? 1.0f : 0.0f;
+    return value * (1.0f - value);
+}
+
+// Gradients of two neighbours' values -> gradients of their z.
+template <int name>
+__device__ __forceinline__ float2 gradients_before(float2 gradient, float2 z, float2 value,
+                                                   float inverse_frequency) {
+    if constexpr (name == GABOR) {
+        const float along = gradient.x * value.x + gradient.y * value.y;
+        const float across = gradient.y * value.x - gradient.x * value.y;
+        const float factor = -2.0f * decay_of_wavelet(inverse_frequency);
+        return make_float2(fmaf(factor * z.x, along, across), fmaf(factor, z.y, -1.0f) * along);
+    } else {
+        return make_float2(gradient.x * derivative<name>(z.x, value.x, inverse_frequency),
+                           gradient.y * derivative<name>(z.y, value.y, inverse_frequency));
+    }
+}
+
+// Derivatives as float16. Those of a variable sine are the only ones without a bound.
+__device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
+    return ACTIVATION == VARIABLE_SINE ? pack_saturated(low, high) : pack(low, high);
+}
+
+// ---- a tile's buffer ------------------------------------------------------------------------
+
+// The buffer on which the threads of a tile lay out values for each other.
+struct TileBuffer {
+    char* tile;      // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
+    int number;      // of the tile in its block
+    int warp, lane;  // of this thread; a warp is 0 to 3
+
+    __device__ __forceinline__ void sync() const { named_sync<128>(1 + number); }
+    __device__ __forceinline__ bool is_first() const { return threadIdx.x % 128 == 0; }
+
+    // Lay down 16 columns of a tile with so many: pairs[2 j + i] is row i of the j-th 8 columns.
+    template <int columns>
+    __device__ __forceinline__ void put(int column, const uint32_t (&pairs)[4]) const {
+        store_matrices<columns>(shared_address(tile), warp, lane, column, pairs);
+    }
+
+    // Before a tile is laid out: all have done with the one before.
+    __device__ __forceinline__ void clear() const {
+        if (is_first()) bulk_stores_read();
+        sync();
+    }
+
+    // The same where each warp reads its own rows alone, if products are those of warps. These rows
+    // lie elsewhere in tiles of another width.
+    __device__ __forceinline__ void clear_rows() const {
+#if WARP_PRODUCTS
+        if (has_one_width()) {
+            __syncwarp();
+            return;
+        }
+#endif
+        clear();
+    }
+
+    __device__ __forceinline__ void show_rows() const {
+#if WARP_PRODUCTS
+        __syncwarp();
+#else
+        show();
+#endif
+    }
+
+    // After it: all may read it.
+    __device__ __forceinline__ void show() const {
+        fence_shared();
+        sync();
+    }
+};
+
+// ---- the layers ----------------------------------------------------------------------------
+
+// Numbers that all threads of a block read again and again, in shared memory: see
+// place_of_constant.
+struct __align__(16) Constants {
+    float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
+    float y_weight[WIDEST];  // features: frequencies in radians; of polynomials, their degree
+    float phase[WIDEST];     // features: 0 for sines, a quarter turn for cosines
+    float bias[HIDDEN][WIDEST];
+    float output_weight[CHANNELS][WIDEST];
+    float output_bias[CHANNELS];
+};
+
+// Indices of parameters in the flat array; a bias of -1: none.
+struct Offsets {
+    int weight[HIDDEN + 1], bias[HIDDEN + 1];
+};
+
+// Returns the index of a column's constant. BY_FOURS, a thread has its four of 16 columns in one
+// load; else they lie as columns do. Measurement shows for each kernel which is faster.
+__device__ __forceinline__ int place_of_constant(int column) {
+    return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
+                    : column;
+}
+
+// Fills the constants; called by the first `threads` threads of a block.
+__device__ inline void load_constants(Constants& constants, const float* parameters,
+                                      const float* frequencies, const Offsets& offsets,
+                                      int threads) {
+    constexpr int real_widths[HIDDEN] = REAL_WIDTHS;
+    constexpr float factors[HIDDEN] = FREQUENCIES;
+    const int first = real_widths[0], last = real_widths[HIDDEN - 1];
+    for (int i = threadIdx.x; i < WIDEST; i += threads) {
+        float x = 0.0f, y = 0.0f, phase = 0.0f, shift = 0.0f;
+        if (ENCODING == FOURIER || ENCODING == CHEBYSHEV) {
+            const float turn = 6.283185307f;
+            int frequency = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
+            if (frequency < FOURIER_COUNT) {
+                x = turn * frequencies[frequency];
+                y = turn * frequencies[FOURIER_COUNT + frequency];
+                phase = i < FOURIER_COUNT ? 0.0f : turn / 4;
+            } else if (ENCODING == CHEBYSHEV) {  // T_k(x), T_k(y) for k = 0, 1 ...
+                (i % 2 ? y : x) = float(i / 2 - FOURIER_COUNT);
+                phase = turn / 4;
+            }
+        } else if (!has_features && i < first) {
+            const float* weight = parameters + offsets.weight[0] + (ENCODING == CORNERS) * first;
+            x = factors[0] * weight[i];
+            y = factors[0] * weight[first + i];
+            if (ENCODING == CORNERS) shift = factors[0] * parameters[offsets.weight[0] + i];
+        }
+        const int place = place_of_constant(i);
+        constants.x_weight[place] = x;
+        constants.y_weight[place] = y;
+        constants.phase[place] = phase;
+#pragma unroll
+        for (int layer = 0; layer < HIDDEN; ++layer) {
+            float bias = layer == 0 ? shift : 0.0f;
+            if (offsets.bias[layer] >= 0 && i < real_widths[layer])
+                bias += factors[layer] * parameters[offsets.bias[layer] + i];
+            constants.bias[layer][place] = bias;
+        }
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            constants.output_weight[channel][place] =
+                i < last ? parameters[offsets.weight[HIDDEN] + i * CHANNELS + channel] : 0.0f;
+        if (i < CHANNELS)
+            constants.output_bias[i] =
+                offsets.bias[HIDDEN] >= 0 ? parameters[offsets.bias[HIDDEN] + i] : 0.0f;
+    }
+}
+
+__device__ __forceinline__ float2 pair_at(const float* values, int column) {
+    return *reinterpret_cast<const float2*>(values + column);
+}
+
+// First column of this thread in every 8.
+__device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
+
+// A thread's pair of the first 8 of 16 columns, and that of the others.
+struct ConstantPairs {
+    float2 of[2];
+};
+
+__device__ __forceinline__ ConstantPairs constants_at(const float* constants, int column) {
+    if (!BY_FOURS) {
+        const float* own = constants + column + own_column();
+        return {pair_at(own, 0), pair_at(own, 8)};
+    }
+    const float4 four = *reinterpret_cast<const float4*>(constants + column + 2 * own_column());
+    return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
+}
+
+// The features of the two points of this thread, 16 of them: pairs as TileBuffer::put has them. Behind
+// sines and cosines are polynomials: cosines of multiples of `angles`, whose cosines are the points.
+__device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
+                                                 const float2 (&points)[2],
+                                                 const float2 (&angles)[2],
+                                                 const Constants& constants) {
+    const ConstantPairs xs = constants_at(constants.x_weight, column),
+                        ys = constants_at(constants.y_weight, column),
+                        phases = constants_at(constants.phase, column);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        const float2 x = xs.of[j], y = ys.of[j], phase = phases.of[j];
+        const bool is_sine = column + 8 * j + own_column() < 2 * FOURIER_COUNT;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const float2 point = ENCODING == CHEBYSHEV && !is_sine ? angles[i] : points[i];
+            float low = fmaf(point.x, x.x, fmaf(point.y, y.x, phase.x));
+            float high = fmaf(point.x, x.y, fmaf(point.y, y.y, phase.y));
+            pairs[2 * j + i] = pack(__sinf(low), __sinf(high));
+        }
+    }
+}
+
+// All of them, as values of a tile.
+__device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&points)[2],
+                                       const Constants& constants) {
+    buffer.clear_rows();
+#pragma unroll
+    for (int column = 0; column < INPUT_WIDTH; column += 16) {
+        uint32_t pairs[4];
+        fourier_features(pairs, column, points, points, constants);
+        buffer.put<INPUT_WIDTH>(column, pairs);
+    }
+    buffer.show_rows();
+}
+
+// Sums of a first layer that has no matrix; its bias comes with the activation.
+__device__ __forceinline__ void place_coordinates(const TileBuffer& buffer, float* sums,
+                                                  const float2 (&points)[2],
+                                                  const Constants& constants) {
+    constexpr int columns = width_after[0];
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        const ConstantPairs x = constants_at(constants.x_weight, column),
+                            y = constants_at(constants.y_weight, column);
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float* sum = sums + column / 2 + 4 * j + 2 * i;
+                sum[0] = fmaf(points[i].x, x.of[j].x, points[i].y * y.of[j].x);
+                sum[1] = fmaf(points[i].x, x.of[j].y, points[i].y * y.of[j].y);
+            }
+    }
+}
+
+// Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
+// its values are laid out.
+template <bool keep>
+__device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const TileBuffer& buffer,
+                                             float* sums, const Constants& constants) {
+    constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
+    if (keep) buffer.clear_rows();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        const ConstantPairs biases = constants_at(constants.bias[layer], column);
+        ConstantPairs weights[CHANNELS];
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            weights[channel] = constants_at(constants.output_weight[channel], column);
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const float2 bias = biases.of[j];
+            float2 value[2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float* sum = sums + column / 2 + 4 * j + 2 * i;
+                const float low = sum[0] + bias.x, high = sum[1] + bias.y;
+                value[i] = activations<ACTIVATION>(low, high, inverse_frequencies[layer]);
+                if (keep) {
+                    sum[0] = low;
+                    sum[1] = high;
+                    pairs[2 * j + i] = pack_values(value[i].x, value[i].y);
+                }
+            }
+#pragma unroll
+            for (int channel = 0; channel < CHANNELS; ++channel) {
+                const float2 weight = weights[channel].of[j];
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+                    z[i][channel] =
+                        fmaf(value[i].x, weight.x, fmaf(value[i].y, weight.y, z[i][channel]));
+            }
+        }
+        if (keep) buffer.put<columns>(column, pairs);
+    }
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            z[i][channel] += __shfl_xor_sync(~0u, z[i][channel], 1);
+            z[i][channel] += __shfl_xor_sync(~0u, z[i][channel], 2);
+            z[i][channel] += constants.output_bias[channel];
+        }
+}

@@ -1,0 +1,247 @@
+"""A network in sizes that tiles divide, and its weights as a stream, for the fused kernels.
+
+See `padded_network.cuh` and `pack.cu`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.engines.cuda.buffers import NetworkArrays, WeightCopy
+from neuralfield.engines.cuda.source import compile_kernel
+from neuralfield.engines.kernel_plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
+from neuralfield.system.device import Array, Device
+
+TILE_THREADS = 128
+"""Threads of a warpgroup, which works on a tile."""
+
+SHARED_LIMIT_BYTES = 232_448
+"""Shared memory of a block with compute capability 9.0."""
+
+_LEAST_CAPABILITY = 80
+"""The first with the instructions that products of warps take."""
+
+_SHARED_KIB = {80: 163, 87: 163, 90: 227, 100: 227, 103: 227, 110: 227}
+_LEAST_SHARED_KIB = 99
+"""Shared memory of a block by compute capability, and that of all others from 8.0 on."""
+
+_WIDEST = 256
+_MOST_LAYERS = 12
+_MOST_CHANNELS = 4
+STAGE_BYTES = 16384
+_BARRIER_BYTES = 16
+"""The two barriers that guard a stage."""
+
+_PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
+
+
+def shared_limit_bytes(compute_capability: int) -> int:
+    """Return the shared memory that a block of a GPU can have; 90 is 9.0."""
+    return 1024 * _SHARED_KIB.get(compute_capability, _LEAST_SHARED_KIB)
+
+
+def unsupported_reason(
+    network: NetworkPlan,
+    precision: str,
+    compute_capability: int,
+    *,
+    by_warps: bool = False,
+    has_product: bool = False,
+) -> str | None:
+    """Say why fused kernels cannot work on a network, or return None.
+
+    A `compute_capability` of 90 is 9.0; products `by_warps` are for GPUs of other ones too. The
+    first layer, and no other, `has_product` of linear maps, or none has.
+    """
+    widest = max(layer.values_out for layer in network.layers)
+    if network.has_features:
+        widest = max(widest, network.layers[0].fan_in)
+    products = [i for i, layer in enumerate(network.layers) if layer.activation == "product"]
+    if products != [0] * has_product:
+        return "products of linear maps" if products else "no product of linear maps"
+    if by_warps and compute_capability < _LEAST_CAPABILITY:
+        return f"compute capability {compute_capability / 10}, less than 8.0"
+    if not by_warps and compute_capability != 90:
+        return f"compute capability {compute_capability / 10}, not 9.0"
+    if precision != "mixed":
+        return f"precision {precision}, not mixed"
+    reason = network.unsupported_reason(precision)
+    if reason is not None:
+        return reason
+    if widest > _WIDEST:
+        return f"a layer of {widest} values, more than {_WIDEST}"
+    if not 2 <= len(network.layers) <= _MOST_LAYERS:
+        return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
+    alike = network.layers[has_product:-1]
+    if len({(layer.activation, layer.wavelet_scale) for layer in alike}) > 1:
+        return "different activations"
+    if network.layers[-1].fan_out > _MOST_CHANNELS:
+        return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
+    return None
+
+
+class PaddedNetwork:
+    """A network as padded_network.cuh works on it.
+
+    `block_tiles` maps the widest layer up to which it holds to the tiles that a block works on at
+    once. `hidden` are the layers with an activation; `matrices` those of them that are matrix
+    products (two coordinates need none). `widths` are padded widths of the values after each hidden
+    layer, `input_width` is that of the values before them. Before a product of linear maps, one of
+    these is always 1.
+    """
+
+    def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
+        self.network, self.hidden = network, network.layers[:-1]
+        has_features = network.has_features
+        self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
+        self.widths = [padded(layer.values_out) for layer in self.hidden]
+        has_product = self.hidden[0].activation == "product"
+        needs_one = has_product and network.encoding == "fourier"
+        self.input_width = padded(self.hidden[0].fan_in + needs_one if has_features else 1)
+        self.widest = max(self.input_width, *self.widths)
+        self.block_tiles = block_tiles[min(w for w in block_tiles if w >= self.widest)]
+
+    @property
+    def tile_bytes(self) -> int:
+        """Shared memory of a tile's values."""
+        return 2 * TILE_ROWS * self.widest
+
+    @property
+    def constants_bytes(self) -> int:
+        """Shared memory of the struct Constants."""
+        channels = self.network.layers[-1].fan_out
+        return 4 * self.widest * (3 + len(self.hidden) + channels) + 4 * channels
+
+    def fan_in(self, index: int) -> int:
+        """Return the padded width of what goes into a hidden layer."""
+        return self.widths[index - 1] if index else self.input_width
+
+    def columns(self, index: int) -> int:
+        """Return the padded columns of a hidden layer's matrix, of all factors."""
+        return self.hidden[index].factors * self.widths[index]
+
+    def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
+        """List padded rows and columns of the stream's matrices; if `backward`, transposes follow,
+        from the last layer to the second.
+        """
+        shapes = [(padded(self.hidden[i].fan_in), self.columns(i)) for i in self.matrices]
+        if backward:
+            shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
+        return shapes
+
+    def ring(
+        self, fixed_bytes: int, limit_bytes: int, *, backward: bool, stage_bytes: int = STAGE_BYTES
+    ) -> tuple[int, int]:
+        """Count the stages of the ring of weights, and all bytes of shared memory.
+
+        `fixed_bytes` is everything else in a block's shared memory of `limit_bytes`.
+        """
+        shapes = self.stream_shapes(backward=backward)
+        chunks = sum(_chunks(*shape, stage_bytes) for shape in shapes)
+        places = (limit_bytes - fixed_bytes) // (stage_bytes + _BARRIER_BYTES)
+        stages = max(1, min(chunks, places))
+        return stages, fixed_bytes + stages * (stage_bytes + _BARRIER_BYTES)
+
+    def constants(self, stages: int) -> dict[str, Any]:
+        """Return the constants of a kernel that includes padded_network.cuh."""
+        return self.network.constants() | {
+            "HIDDEN": len(self.hidden),
+            "WIDTHS": listed(self.widths),
+            "REAL_WIDTHS": listed(layer.values_out for layer in self.hidden),
+            "INPUT_WIDTH": self.input_width,
+            "FOURIER_COUNT": self.hidden[0].fan_in // 2,
+            "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
+            "FREQUENCIES": listed(f"{layer.frequency!r}f" for layer in self.hidden),
+            "INVERSE_FREQUENCIES": listed(f"{1 / layer.frequency!r}f" for layer in self.hidden),
+            "CHANNELS": self.network.layers[-1].fan_out,
+            "BLOCK_TILES": self.block_tiles,
+            "STAGES": stages,
+            "STAGE_BYTES": STAGE_BYTES,
+            "BY_FOURS": True,
+            "WARP_PRODUCTS": False,
+        }
+
+
+class WeightStream:
+    """Weights in float16, in the order in which the kernels work through them.
+
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All
+    are laid out `as_operands` of a warp's products, or in blocks.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        network: PaddedNetwork,
+        arrays: NetworkArrays,
+        *,
+        backward: bool,
+        as_operands: bool = False,
+    ) -> None:
+        self._parameters, self._matrices = arrays.parameters, network.matrices
+        shapes = network.stream_shapes(backward=backward)
+        starts = np.cumsum([0, *(rows * columns for rows, columns in shapes)]).tolist()
+        self.array = device.xp.zeros(max(starts[-1], 8), dtype="float16")
+        if not self._matrices:
+            return
+        count = len(self._matrices)
+        transposed = [index for index in reversed(self._matrices) if index] if backward else []
+        backward_starts = dict(zip(transposed, starts[count:-1], strict=True))
+        layers = [network.hidden[index] for index in self._matrices]
+        constants = {
+            "MATRICES": count,
+            "MATRIX_ROWS": listed(layer.fan_in for layer in layers),
+            "MATRIX_COLUMNS": listed(layer.fan_out for layer in layers),
+            "MATRIX_FACTORS": listed(f"{layer.frequency!r}f" for layer in layers),
+            "MATRIX_OFFSETS": listed(arrays.offsets[f"layers.{i}.weight"] for i in self._matrices),
+            "FORWARD_STARTS": listed(starts[:count]),
+            "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
+            "AS_OPERANDS": as_operands,
+        }
+        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "pack_weights", constants)
+        self._starts = dict(zip(self._matrices, starts[:count], strict=True))
+        self._backward_starts = backward_starts
+
+    def copy_of(self, index: int, factor: float) -> WeightCopy:
+        """Return the place of a layer's matrix in the stream."""
+        backward = self._backward_starts.get(index)
+        return WeightCopy(
+            self.array[self._starts[index] :],
+            None if backward is None else self.array[backward:],
+            factor,
+        )
+
+    def launch(self) -> None:
+        """Put the packing on the current stream."""
+        if self._matrices:
+            grid = (_PACKING_GRID_WIDTH, len(self._matrices))
+            self._pack(grid, (_PACKING_THREADS,), (self._parameters, self.array))
+
+
+def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[int]:
+    """Return the struct Offsets: the place of each layer's weight, then of each bias; -1: none."""
+    kinds, layers = ("weight", "bias"), range(len(network.layers))
+    return [offsets.get(f"layers.{index}.{kind}", -1) for kind in kinds for index in layers]
+
+
+def padded(width: int) -> int:
+    """Round a width up to one that the kernels' products divide."""
+    return -(-width // 16) * 16
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Write values as a C++ array."""
+    return "{" + ", ".join(str(value) for value in values) + "}"
+
+
+def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
+    """Return the addresses of arrays on the GPU; 0 for None."""
+    return np.array([0 if array is None else array.data.ptr for array in arrays], np.uint64)
+
+
+def _chunks(rows: int, columns: int, stage_bytes: int) -> int:
+    """Count the copies of at most a stage that bring a matrix."""
+    fitting = stage_bytes // (2 * columns) // 16 * 16
+    return -(-rows // min(fitting, rows))

@@ -1,0 +1,106 @@
+// Instructions that C++ has no words for: barriers in shared memory, copies, and matrix products for
+// tiles of 64 rows, with both kinds of operands. Every GPU from compute capability 8.0 on has those
+// that are written here.
+//
+// Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
+#pragma once
+#include <cuda_fp16.h>
+
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// ---- barriers ------------------------------------------------------------------------------
+
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(arrivals));
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
+}
+
+// One arrival for this warp, after what all its lanes have done.
+__device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+}
+
+// Wait until so many threads have come; `name` is 1 to 15.
+template <int threads>
+__device__ __forceinline__ void named_sync(int name) {
+    asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
+}
+
+// Come there without waiting.
+template <int threads>
+__device__ __forceinline__ void named_arrive(int name) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
+}
+
+// A place in a ring of buffers, and how often it has been gone round (its lowest bit).
+struct RingPlace {
+    int stage = 0, parity = 0;
+    __device__ __forceinline__ void advance(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// c += a * b for one warp: a 16 x 16 by rows, b 16 x 8 by columns, sums in float32. Rows 8 to 15 of
+// a are 0.
+__device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0,
+                                             uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %6, %5, %6}, "
+        "{%7, %8}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
+}
+
+// Four 8 x 8 matrices of 16-bit numbers from shared memory; lane i gives the address of row i % 8 of
+// matrix i / 8.
+__device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// The same, with each matrix transposed.
+__device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- pairs of 16-bit numbers ---------------------------------------------------------------
+
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+    __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<uint32_t*>(&pair);
+}
+
+__device__ __forceinline__ float2 unpack(uint32_t pair) {
+    return __half22float2(*reinterpret_cast<__half2*>(&pair));
+}
+
+// As `pack`, with the largest finite number in place of infinity; NaN stays NaN.
+__device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+#if WARP_PRODUCTS
+#include "../warps/products.cuh"
+#else
+#include "../hopper/products.cuh"
+#endif

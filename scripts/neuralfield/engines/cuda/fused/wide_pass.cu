@@ -1,0 +1,285 @@
+// Forward, loss and backward of one batch, fused.
+//
+// Blocks of BLOCK_TILES tiles and one warp that brings weights. What the weight gradients need -
+// each layer's inputs and the gradients of its outputs - goes to global memory in float16, in
+// blocks of 8 points x 8 columns, which is how weight_gradients.cu reads it.
+//
+// The full waves, in which all blocks have tiles, are counted apart from the last one: meanwhile
+// other multiprocessors begin with weight_gradients.cu. See waves.py.
+//
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
+// of float16's subnormal numbers.
+//
+// Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), and those of
+// wide_pass.cuh.
+#include "../dependent_launch.cuh"
+#include "batch.cuh"
+#include "derivatives.cuh"
+#include "wide_pass.cuh"
+
+// ---- layers --------------------------------------------------------------------------------
+
+// z of a layer, in `sums` -> its values on the buffer; its derivatives are kept.
+template <int columns>
+__device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
+    Derivatives<columns> derivatives = {};
+    const float inverse_frequency = inverse_frequencies[layer];
+    tile.buffer.clear_rows();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        float2 z[4], value[4];
+        const ConstantPairs biases = constants_at(tile.shared.constants.bias[layer], column);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float2 bias = biases.of[pair / 2];
+            z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
+            z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
+            value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
+            pairs[pair] = pack_values(value[pair].x, value[pair].y);
+        }
+        tile.buffer.put<columns>(column, pairs);
+        derivatives.keep(column, z, value, inverse_frequency);
+        if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
+    }
+    if (derivatives.are_bits)
+#pragma unroll
+        for (int vector = 0; vector < derivatives.vectors; ++vector)
+            derivatives.save(tile.kept(layer), vector);
+    tile.buffer.show_rows();
+}
+
+// Gradients of a layer's values, in `sums` -> gradients of its z on the buffer.
+template <int columns>
+__device__ __forceinline__ void differentiate(const Tile& tile, int layer,
+                                              const Derivatives<columns>& derivatives,
+                                              const float* sums) {
+    const float inverse_frequency = inverse_frequencies[layer];
+    tile.buffer.clear_rows();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            const float* sum = sums + column / 2 + 2 * pair;
+            pairs[pair] = derivatives.times(column, pair, sum[0], sum[1], inverse_frequency);
+        }
+        tile.buffer.put<columns>(column, pairs);
+    }
+    tile.buffer.show_rows();
+}
+
+// From z of the first layer to z of the last hidden layer.
+template <typename Sums>
+__device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
+#pragma unroll 1
+    for (int layer = 1; layer < HIDDEN; ++layer) {
+        for_width_of(layer - 1, [&](auto kind) {
+            constexpr int rows = width_after[kind.value];
+            activate<rows>(tile, layer - 1, sums);
+            tile.send<rows>(tile.shared.arguments.values[layer]);
+        });
+        for_shape_of(layer, [&](auto kind) {
+            constexpr int columns = width_after[kind.value];
+            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.buffer.tile,
+                                                                  tile.stream, tile.place);
+            forget_sums<columns / 2>(sums);
+        });
+    }
+}
+
+// From gradients of the last hidden layer's z to those of the first layer's, always on the buffer.
+template <typename Sums>
+__device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
+#pragma unroll 1
+    for (int layer = HIDDEN - 1; layer >= 1; --layer)
+        for_shape_of(layer, [&](auto kind) {
+            constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
+            tile.send<rows>(tile.shared.arguments.gradients[layer]);
+            // on their way while the product is worked on, where there is room
+            Derivatives<columns> derivatives;
+            constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
+            if (have_room) derivatives.load(tile.kept(layer - 1));
+            multiply<rows, columns, RESIDENT, true>(sums, tile.buffer.tile, tile.stream,
+                                                    tile.place);
+            if (!have_room) derivatives.load(tile.kept(layer - 1));
+            differentiate(tile, layer - 1, derivatives, sums);
+        });
+}
+
+// Points of this thread as left operands.
+__device__ __forceinline__ void store_points(const Tile& tile) {
+    float high[2][3], low[2][3];
+    split_points(high, low, tile.points);
+    store_rows(tile.shared.left[tile.buffer.number][1], tile.buffer, high);
+    store_rows(tile.shared.left[tile.buffer.number][2], tile.buffer, low);
+}
+
+// Gradients of the output numbers -> gradients of the last hidden layer's z on the buffer, where its
+// values have been.
+__device__ __forceinline__ void output_backward(const float (&gradients)[2][CHANNELS],
+                                                const Tile& tile, const float* sums) {
+    constexpr int columns = LAST_WIDTH;
+    const int number = tile.buffer.number;
+    store_rows(tile.shared.left[number][0], tile.buffer, gradients);
+    tile.buffer.show();  // all rows are read
+    add_vectors<columns, 1>(tile.buffer, tile.shared.left[number], tile.shared.vectors[number],
+                            CHANNELS);
+    tile.buffer.clear();
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        uint32_t pairs[4];
+        last_gradients(pairs, column, gradients, sums, tile.shared.constants);
+        tile.buffer.put<columns>(column, pairs);
+    }
+    tile.buffer.show_rows();
+}
+
+// ---- the kernel ----------------------------------------------------------------------------
+
+template <typename Sums>
+__device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& totals) {
+    const Shared& shared = tile.shared;
+    if constexpr (first_product == 0) {
+        encode(tile.buffer, tile.points, shared.constants);
+        tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
+        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.buffer.tile, tile.stream,
+                                                              tile.place);
+    } else {
+        place_coordinates(tile.buffer, sums, tile.points, shared.constants);
+    }
+    forget_sums<width_after[0] / 2>(sums);
+    if constexpr (HIDDEN > 1) forward(tile, sums);
+    float z[2][CHANNELS];
+    output_layer<true>(z, tile.buffer, sums, shared.constants);
+    float2 errors = loss_of_points(z, tile);
+    totals.loss += errors.x;
+    totals.squared_error += errors.y;
+    if (tile.buffer.lane % 4 == 0)
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            totals.output_bias[channel] += z[0][channel] + z[1][channel];
+    if constexpr (first_product == 1) store_points(tile);
+    output_backward(z, tile, sums);
+    if constexpr (HIDDEN > 1) backward(tile, sums);
+    if constexpr (first_product == 0) {
+        tile.send<width_after[0]>(shared.arguments.gradients[0]);
+    } else {
+        if (WARP_PRODUCTS) tile.buffer.sync();
+        add_vectors<width_after[0], 2>(tile.buffer, tile.shared.left[tile.buffer.number] + 1,
+                                       tile.shared.vectors[tile.buffer.number] + CHANNELS,
+                                       COORDINATE_VECTORS);
+        if (WARP_PRODUCTS) tile.buffer.sync();
+    }
+}
+
+// Sets up what no step changes.
+__device__ __forceinline__ Shared& begin(char* tiles, const Arguments* given) {
+    Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
+    if (threadIdx.x == 0) shared.arguments = *given;
+    float* vectors = &shared.vectors[0][0][0];
+    for (int i = threadIdx.x; i < BLOCK_TILES * VECTORS * WIDEST; i += blockDim.x)
+        vectors[i] = 0.0f;
+    __half* left = &shared.left[0][0][0][0];
+    for (int i = threadIdx.x; i < BLOCK_TILES * 3 * 8 * ROWS_PITCH; i += blockDim.x)
+        left[i] = __half(0.0f);
+    return shared;
+}
+
+__device__ __forceinline__ void begin_barriers(Shared& shared, int bringing) {
+    if (threadIdx.x > 0) return;
+    for (int stage = 0; stage < STAGES; ++stage) {
+        barrier_init(&shared.filled[stage], bringing);
+        barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
+    }
+    barrier_init_fence();
+}
+
+// A warpgroup's work on its waves; `each_wave` is called after each.
+template <typename EachWave>
+__device__ __forceinline__ void work_on_waves(Shared& shared, const Stream& stream,
+                                              StreamPlace& place, char* tiles,
+                                              const EachWave& each_wave) {
+    const Arguments& arguments = shared.arguments;
+    const int waves = FULL_WAVES + (blockIdx.x < LAST_BLOCKS), number = threadIdx.x / 128;
+    const TileBuffer buffer = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                               int(threadIdx.x) % 32};
+    uint4* derivatives = arguments.derivatives +
+                         size_t(blockIdx.x) * HIDDEN * (WIDEST / 16) * CONSUMERS + threadIdx.x;
+    Totals totals;
+    float sums[WIDEST / 2];
+    for (int wave = 0; wave < waves; ++wave) {
+        const int blocks = wave < FULL_WAVES ? gridDim.x : LAST_BLOCKS;
+        const int index = wave * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
+        if (index < TILES) {
+            Tile tile = {{index}, buffer, shared, stream, place, derivatives};
+            tile.fetch(arguments, buffer);
+            work_on(tile, sums, totals);
+        } else {
+            skip_weights<true>(stream, place);
+        }
+        each_wave(wave, buffer);
+    }
+    store_totals(shared, totals, threadIdx.x / 32);
+}
+
+#if WARP_PRODUCTS
+extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) wide_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = begin(tiles, given);
+    begin_barriers(shared, 128);
+    wait_for_earlier_kernels();
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    const Stream stream = {memory, arguments.weights, shared.filled, shared.emptied};
+    StreamPlace place;
+    begin_stream<true>(stream, place);
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   CONSUMERS);
+    __syncthreads();
+    const int number = threadIdx.x / 128;
+    if (number == BLOCK_TILES - 1) give_turn();  // the first of all
+    work_on_waves(shared, stream, place, tiles, [](int, const TileBuffer&) {});
+    if (number == 0) wait_for_turn();  // what the last one has given
+    end_copies();
+    wait_for_copies<0>();  // more than are needed
+    __syncthreads();
+    write_partials(shared);
+}
+#else
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) wide_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = begin(tiles, given);
+    Stream stream = {memory, shared.filled, shared.emptied};
+    begin_barriers(shared, 1);
+    wait_for_earlier_kernels();
+    __syncthreads();
+    const Arguments& arguments = shared.arguments;
+    if (threadIdx.x < CONSUMERS) {  // while the first weights come
+        load_constants(shared.constants, arguments.parameters, arguments.frequencies,
+                       arguments.offsets, CONSUMERS);
+        named_sync<CONSUMERS>(ALL_CONSUMERS);
+    }
+    if (threadIdx.x >= CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x == CONSUMERS)
+            send_weights<true>(stream, arguments.weights, FULL_WAVES + (blockIdx.x < LAST_BLOCKS));
+    } else {
+        take_registers<CONSUMER_REGISTERS>();
+        const int number = threadIdx.x / 128;
+        StreamPlace place;
+        if (number == BLOCK_TILES - 1) give_turn();  // the first of all
+        work_on_waves(shared, stream, place, tiles, [&](int wave, const TileBuffer& buffer) {
+            if (wave < FULL_WAVES - 1 || !buffer.is_first()) return;
+            bulk_stores_done();
+            Counters* counters = arguments.counters;
+            count_stored(wave < FULL_WAVES ? &counters->full : &counters->last);
+        });
+        if (number == 0) wait_for_turn();  // what the last one has given
+        named_sync<CONSUMERS>(ALL_CONSUMERS);
+        write_partials(shared);
+    }
+}
+#endif

@@ -1,0 +1,57 @@
+// The arguments and shared memory of a block of wide_pass.cu, and a warpgroup's tile.
+//
+// Constants: those of batch.cuh.
+#pragma once
+#include "batch.cuh"
+#include "vectors.cuh"
+
+constexpr bool RESIDENT = is_resident<true>();
+
+// The pass counts here for weight_gradients.cu, which leaves zeros for the next step.
+struct Counters {
+    unsigned full, last;  // warpgroups whose tiles of the full waves, or of the last, are stored
+    unsigned read;        // blocks that have seen it
+};
+
+struct Arguments : BatchArguments {
+    const char* weights;          // the stream: see pack.cu
+    __half* values[HIDDEN];       // inputs of each layer with a matrix
+    __half* gradients[HIDDEN];    // of the loss, with respect to its outputs
+    uint4* derivatives;           // of activations, kept from forward to backward
+    float* vector_partials;       // [block], each [WIDEST][CHANNELS] of the output
+                                  // and [COORDINATE_VECTORS][WIDEST] of the input
+    float* output_bias_partials;  // [block][CHANNELS]
+    double2* loss_partials;       // [block]
+    Counters* counters;
+    Offsets offsets;
+};
+
+struct Shared {
+    Arguments arguments;
+    Constants constants;
+    __align__(16) float vectors[BLOCK_TILES][VECTORS][WIDEST];
+    // output gradients, coordinates, and their rounding errors, as left operands
+    __half left[BLOCK_TILES][3][8][ROWS_PITCH];
+    float outputs[BLOCK_TILES][64][CHANNELS];  // values of all points, for pixels' means
+    double losses[4 * BLOCK_TILES][2];
+    float output_bias[4 * BLOCK_TILES][CHANNELS];
+    uint64_t filled[STAGES], emptied[STAGES];
+};
+
+struct Tile : Points {
+    const TileBuffer& buffer;
+    Shared& shared;
+    const Stream& stream;
+    StreamPlace& place;
+    uint4* derivatives;  // this thread's part
+
+    __device__ __forceinline__ uint4* kept(int layer) const {
+        return derivatives + size_t(layer) * (WIDEST / 16) * CONSUMERS;
+    }
+
+    // Take what is on the buffer to global memory.
+    template <int columns>
+    __device__ __forceinline__ void send(__half* tiles) const {
+        store_tile(tiles + size_t(index) * 64 * columns, buffer.tile, 64 * columns * 2);
+    }
+};

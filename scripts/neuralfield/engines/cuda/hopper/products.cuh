@@ -1,0 +1,168 @@
+// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup (128
+// threads) with both kinds of operands. The products themselves are written by wgmma.py.
+// warps/products.cuh has the same for other GPUs.
+#pragma once
+
+// ---- copies ---------------------------------------------------------------------------------
+
+__device__ __forceinline__ void barrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_expect_bytes(uint64_t* barrier, int bytes) {
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+
+// Change how many registers each thread of a warpgroup has.
+template <int count>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+template <int count>
+__device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// For what is not read again soon: it makes room in the second-level cache before other lines do.
+__device__ __forceinline__ uint64_t passing_through() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// Copy bytes (a multiple of 16) from global to shared memory; the barrier is notified of each.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
+                                          uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// The same for what is read once: it only passes through the cache.
+__device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int bytes,
+                                               uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(passing_through())
+        : "memory");
+}
+
+// Copy bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
+// they only pass through the cache.
+__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+        "r"(shared_address(from)), "r"(bytes), "l"(passing_through())
+        : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until the sources of this thread's bulk stores may be written again.
+__device__ __forceinline__ void bulk_stores_read() {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void bulk_stores_done() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Add one to a counter in global memory: this thread's bulk stores are done.
+__device__ __forceinline__ void count_stored(unsigned* counter) {
+    asm volatile(
+        "fence.proxy.async.global;\n"
+        "red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter)
+        : "memory");
+}
+
+// Wait until so many have counted; bulk copies then see what they have stored.
+__device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
+    unsigned found;
+    do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
+    } while (found < count);
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+// A tile of a warpgroup from shared to global memory.
+__device__ __forceinline__ void store_tile(void* to, const void* from, int bytes) {
+    if (threadIdx.x % 128 == 0) bulk_store(to, from, bytes);
+}
+
+// Between what this thread has written to shared memory and bulk stores or matrix products that
+// read it, and between what it has read and bulk copies that write there.
+__device__ __forceinline__ void fence_shared() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// The four 8 x 8 matrices of a warp's rows and of 16 columns to a tile in shared memory. The compiler
+// may move other reads of memory across it: call `fence_shared` before what has been stored is read.
+template <int columns>
+__device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane, int column,
+                                               const uint32_t (&matrices)[4]) {
+    const int block_row = 2 * warp + lane / 8 % 2, block = column / 8 + lane / 16;
+    const uint32_t address = tile + (block_row * (columns / 8) + block) * 128 + lane % 8 * 16;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                 "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
+}
+
+// ---- matrix products -----------------------------------------------------------------------
+
+__device__ __forceinline__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait until at most `pending` of the committed groups are unfinished.
+template <int pending>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// Tell the compiler that sums of finished products are read only from here on.
+template <int count>
+__device__ __forceinline__ void finished_sums(float* sums) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes (PTX: no
+// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept
+// dimension. For a matrix whose blocks have rows along the summed dimension, as right operands
+// here, and left ones that are transposed.
+__device__ __forceinline__ uint64_t block_matrix(uint32_t address, int summed_stride,
+                                                 int kept_stride) {
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(summed_stride >> 4) << 16 |
+           uint64_t(kept_stride >> 4) << 32;
+}
+
+// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
+// would calculate it anew.
+__device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
+    uint64_t part;
+    asm("mov.b64 %0, {%1, %2};"
+        : "=l"(part)
+        : "r"(uint32_t(matrix) + (bytes >> 4)), "r"(uint32_t(matrix >> 32)));
+    return part;
+}

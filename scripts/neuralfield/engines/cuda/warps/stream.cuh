@@ -1,0 +1,107 @@
+// The stream that the threads of a block's last tile bring: whenever they have done with a chunk, so
+// have all before them mostly, and a new one takes its place. Barriers show when a chunk is there,
+// and when all have done with it.
+#pragma once
+
+struct Stream {
+    char* buffer;  // STAGES x STAGE_BYTES of shared memory
+    const char* weights;
+    uint64_t* filled;   // STAGES barriers each, for 128 arrivals
+    uint64_t* emptied;  // for one of each warp
+};
+
+// The place of the next product's matrix, and the chunk that is brought next.
+struct StreamPlace : RingPlace {
+    int next_chunk = 0, next_byte = 0;
+};
+
+__host__ __device__ constexpr int largest_chunk_bytes() {
+    const Chunks chunks = list_chunks();
+    int largest = 0;
+    for (int bytes : chunks.bytes) largest = bytes > largest ? bytes : largest;
+    return largest;
+}
+
+// Returns whether all chunks are as large as the largest.
+__host__ __device__ constexpr bool chunks_are_alike() {
+    const Chunks chunks = list_chunks();
+    for (int chunk = 0; chunk < stream_chunks(true); ++chunk)
+        if (chunks.bytes[chunk] != largest_chunk_bytes()) return false;
+    return true;
+}
+
+__device__ __forceinline__ bool brings_chunks() { return threadIdx.x >= CONSUMERS - 128; }
+
+// Starts the copy of the next chunk.
+template <bool backward>
+__device__ __forceinline__ void bring_chunk(const Stream& stream, StreamPlace& place, int stage) {
+    const int bytes =
+        chunks_are_alike() ? largest_chunk_bytes() : stream_of_chunks.bytes[place.next_chunk];
+    start_copy<largest_chunk_bytes(), 128>(stream.buffer + stage * STAGE_BYTES,
+                                           stream.weights + place.next_byte, bytes);
+    arrive_with_copies(&stream.filled[stage]);
+    const bool is_last = ++place.next_chunk == stream_chunks(backward);
+    place.next_chunk = is_last ? 0 : place.next_chunk;
+    place.next_byte = is_last ? 0 : place.next_byte + bytes;
+}
+
+// The same in the place of the chunk before this place, once all have done with that.
+template <bool backward>
+__device__ __forceinline__ void replace_chunk(const Stream& stream, StreamPlace& place) {
+    if (!brings_chunks()) return;
+    const bool is_around = place.stage == 0;
+    const int stage = is_around ? STAGES - 1 : place.stage - 1;
+    barrier_wait(&stream.emptied[stage], place.parity ^ int(is_around));
+    bring_chunk<backward>(stream, place, stage);
+}
+
+template <bool backward>
+__device__ __forceinline__ void begin_stream(const Stream& stream, StreamPlace& place) {
+    constexpr int chunks = is_resident<backward>() ? stream_chunks(backward) : STAGES;
+    if (brings_chunks())
+        for (int chunk = 0; chunk < chunks; ++chunk) bring_chunk<backward>(stream, place, chunk);
+}
+
+// Let a wave of weights pass, and all turns of it.
+template <bool backward>
+__device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
+    bool is_first = true;
+    for (int chunk = 0; chunk < stream_chunks(backward); ++chunk) {
+        if (is_first) wait_for_turn();
+        if (!is_resident<backward>()) {
+            barrier_wait(&stream.filled[place.stage], place.parity);
+            arrive_as_warp(&stream.emptied[place.stage]);
+            place.advance(STAGES);
+        }
+        is_first = stream_of_chunks.is_last[chunk];
+        if (is_first) give_turn();
+        if (!is_resident<backward>()) replace_chunk<backward>(stream, place);
+    }
+}
+
+// sums = (the tile's values) x (the next matrix of the stream).
+template <int rows, int columns, bool resident, bool turns = false>
+__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
+                                         StreamPlace& place) {
+    constexpr int size = rows_per_chunk(rows, columns);
+    constexpr int block_row = columns / 8 * 128;
+    const uint32_t values = shared_address(tile);
+    set_to_zero<columns>(sums);
+    if (turns) wait_for_turn();
+#pragma unroll
+    for (int row = 0; row < rows; row += size) {
+        barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
+        const uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
+#pragma unroll
+        for (int k = 0; k < size && row + k < rows; k += 16) {
+            Wgmma<columns>::template add<0>(
+                sums, block_matrix(values + (row + k) * 16, 128, rows / 8 * 128),
+                block_matrix(chunk + k / 8 * block_row, block_row, 128));
+            if (!resident && row > 0 && k == 0) replace_chunk<true>(stream, place);
+        }
+        if (!resident) arrive_as_warp(&stream.emptied[place.stage]);
+        place.advance(STAGES);
+    }
+    if (turns) give_turn();
+    if (!resident) replace_chunk<true>(stream, place);
+}

@@ -1,0 +1,104 @@
+"""Input functions of the rules: the files that a job of a plan reads."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobs.batches import Batch
+from jobs.plan import Plan, Settings
+from jobs.startup import UserError
+from neuralfield.tasks.classifier.labelled import find_files
+
+InputFunction = Callable[[Any], str | list[str]]
+
+
+class Inputs:
+    """Functions of wildcards, and functions that make those; patterns of wildcards may be left."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def of_network(self, key: str) -> Callable[[Any], Any]:
+        """Return a function for a setting of the job's network."""
+        return lambda wildcards: self.plan.network_of(wildcards)[key]
+
+    def earlier_segment(self, wildcards: Any) -> list[str]:
+        """Return the segment that a job goes on from: none for the first one."""
+        segments = self.plan.network_of(wildcards)["training"]["segments"]
+        earlier = int(wildcards.get("segment", segments)) - 1
+        return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
+
+    def trained(self, wildcards: Any) -> str:
+        """Return the trained network, or a mosaic of the networks of all tiles."""
+        name = "mosaic.json" if wildcards.image in self.plan.tiled else "model.safetensors"
+        return f"results/{{image}}/{{field}}/{name}"
+
+    def learning(self, name: str) -> InputFunction:
+        """Return a function for a file of a training; none for imported weights."""
+        file = f"results/{{image}}/{{field}}/{name}"
+        return lambda wildcards: [] if wildcards.field in self.plan.imported else [file]
+
+    def imported_weights(self, wildcards: Any) -> str | list[str]:
+        """Return the file of an imported network."""
+        is_imported = wildcards.field in self.plan.imported
+        return self.plan.network_of(wildcards)["path"] if is_imported else []
+
+    def of_whole_images(self, file: str) -> InputFunction:
+        """Return a function for a file of images that are trained as a whole."""
+        return lambda wildcards: [] if wildcards.image in self.plan.tiled else file
+
+    def of_large_images(self, file: str) -> InputFunction:
+        """Return a function for a file of images that are trained in tiles."""
+        return lambda wildcards: file if wildcards.image in self.plan.tiled else []
+
+    def lists_of_tiles(self, wildcards: Any) -> list[str]:
+        """Return the lists of the files of all tiles of an image's network, row by row."""
+        run, jobs = (wildcards.image, wildcards.field), self.plan.tile_job_of.values()
+        return [path for job in jobs if job.run == run and job.is_last for path in job.lists]
+
+    def batch_images(self, batch: Batch, file: str) -> list[str]:
+        """Return a file of each image that was put into a batch, except those that cannot be made
+        any more."""
+        files = {image: f"results/{image}/{file}" for image in batch.images}
+        whole = self.plan.whole
+        return [path for image, path in files.items() if image in whole or Path(path).exists()]
+
+    def batch_networks(self, batch: Batch) -> Callable[[Any, Any], list[Settings]]:
+        """Return a function for the settings of a batch's networks.
+
+        Snakemake does not compare them, because it asks for `input`: the name of a batch has a
+        digest of all settings that count.
+        """
+        return lambda wildcards, input: [self.plan.network_of(run) for run in batch.runs]
+
+    def table_sizes(self, table: str) -> list[str]:
+        """Return the metrics of a table that has several networks."""
+        several = self.plan.config["tables"][table]["sizes"]
+        networks = self.plan.networks_of_table(table) if several else []
+        return [f"results/tables/{network}/metrics.json" for network in networks]
+
+    def images_of(self, part: tuple[str, str]) -> InputFunction:
+        """Return a function for the images of a part of a set."""
+        return lambda wildcards: self._files_of_set(wildcards, part)[0]
+
+    def labels_of(self, part: tuple[str, str]) -> InputFunction:
+        """Return a function for the labels of a part of a set."""
+        return lambda wildcards: self._files_of_set(wildcards, part)[1]
+
+    def _files_of_set(self, wildcards: Any, part: tuple[str, str]) -> list[str]:
+        return [str(path) for path in find_files(self.plan.network_of(wildcards)["path"], part)]
+
+    def one_for_each(
+        self, section: str, wildcard: str, example: str
+    ) -> Callable[[str], InputFunction]:
+        """Return a function of a pattern: an input function for every name of a section."""
+
+        def every(pattern: str) -> InputFunction:
+            def names(wildcards: Any) -> list[str]:
+                if not self.plan.config[section]:
+                    raise UserError(f"config.yaml: {section}: missing; expected {example}")
+                return [pattern.format(**{wildcard: name}) for name in self.plan.config[section]]
+
+            return names
+
+        return every
