@@ -79,7 +79,7 @@ onsuccess:
 
 
 onerror:
-    from terminal import results
+    from terminal import results_table
 
     if screen:
         screen.end()
@@ -87,5 +87,5 @@ onerror:
         "Not finished. Whatever is done is kept, and trainings go on from their last saved"
         " state: mend what is named above, if anything, and run the same command again."
     )
-    if others := results.report_of_the_others(workflow, name_source):
+    if others := results_table.report_of_the_others(workflow, name_source):
         print(others)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from test_startup import another_snakemake
@@ -92,7 +93,9 @@ def test_this_run_stays_known_to_others(folder, cancel):
     look += "print(startup.clear_stale_locks(pathlib.Path(sys.argv[2]))[1])"
     path = startup.__file__.removesuffix("/jobs/startup.py")
     command = [sys.executable, "-c", look, path, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    scripts = Path(startup.__file__).parents[2] / "scripts"
+    env = os.environ | {"PYTHONPATH": str(scripts)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     assert done.stdout == "False\n"
 
 

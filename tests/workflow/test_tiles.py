@@ -187,7 +187,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
         ({"tiles": {"size": 16, "overlap": 0}}, "tiles.overlap: 0; expected a whole number"),
         ({"tiles": {"size": 8}}, "tiles.size: 8; expected a whole number of pixels from 16"),
         ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),
-        ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write `size: 1024`"),
+        ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write {size: 1024}"),
         ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected no size beside tiles"),
         ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not an image"),
         (
