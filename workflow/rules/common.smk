@@ -159,3 +159,16 @@ def incomplete_again(contents):
 # `onstart` of a module is not called
 if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
     write_new_batches()
+
+
+def earlier_lists(job):
+    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
+    the job run again whose tiles have lost files.
+    """
+
+    def lists(wildcards):
+        if workflow.is_main_process:
+            recovery.changed_tiles_again(workflow, logger.info, job)
+        return job.lists_of(job.segment - 1) if job.segment > 1 else []
+
+    return lists

@@ -67,19 +67,6 @@ rule overview:
         "../../scripts/overview.py"
 
 
-def earlier_lists(job):
-    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
-    the job run again whose tiles have lost files.
-    """
-
-    def lists(wildcards):
-        if workflow.is_main_process:
-            recovery.changed_tiles_again(workflow, logger.info, job)
-        return job.lists_of(job.segment - 1) if job.segment > 1 else []
-
-    return lists
-
-
 # Each of these trains some tiles of an image. It owns lists of their files by their names: Snakemake
 # is slow with that many patterns, and with that many files.
 for job in PLAN.tile_job_of.values():
