@@ -2,21 +2,20 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
-from entry.records import measured_psnr_db, read_own_metrics, read_record
+from entry.records import measured_psnr_db, read_record
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db
 from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots, snapshot_path
 from neuralfield.system.device import select_device
-from neuralfield.system.errors import CheckpointError, InputError, NeuralfieldError
-from neuralfield.system.provenance import remedy_for, require_recorded, sha256_of
+from neuralfield.system.errors import CheckpointError, InputError
+from neuralfield.system.provenance import measured, remedy_for, require_recorded
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
 from neuralfield.tasks.training_settings import log_spaced_steps
@@ -69,7 +68,8 @@ def main(
         final_psnr_db = measured_psnr_db(metrics, model)
     elif resized and isinstance(finished, Model):
         training_image = read_training_image(resized, finished, expected)
-        final_psnr_db = already_measured_db(model)
+        # not an input: a GPU measures sooner than it could wait for another job
+        final_psnr_db = measured(model, "psnr_db")
         if final_psnr_db is None:
             truth = as_seen(training_image.values())
             sides = finished.width, finished.height
@@ -96,19 +96,6 @@ def main(
             write_timelapse(output, film, frames_per_second)
     finally:
         renderer.shutdown(cancel_futures=True)
-
-
-def already_measured_db(model: Path) -> float | None:
-    """Return the PSNR in the metrics.json beside a model, if there is one that is of this model.
-
-    It is the number that would be measured here, which takes seconds on a processor. It is no
-    input: a GPU measures sooner than it could wait for another job.
-    """
-    with suppress(NeuralfieldError, OSError, TypeError, ValueError):
-        numbers = read_own_metrics(model.with_name("metrics.json"), ("psnr_db", "sha256"))
-        is_own = numbers["sha256"] == {**numbers["sha256"], model.name: sha256_of(model)}
-        return float(numbers["psnr_db"]) if is_own else None
-    return None
 
 
 def step_of(finished: Trained, path: Path) -> int:

@@ -100,11 +100,13 @@ def require_recorded(
     raise InputError(str(blamed), found, "files of one training", remedy_for(blamed))
 
 
-def measured(path: Path, key: str) -> Any:
-    """Return what ``metrics.json`` beside a network has measured of this very file; else None."""
+def measured(path: Path, key: str) -> float | None:
+    """Return a number that ``metrics.json`` beside a network has of this very file; else None."""
     record = _content(path.with_name("metrics.json"))
     noted = _noted(record, path)
-    return record.get(key) if noted is not None and noted == sha256_of(path) else None
+    if noted is None or noted != sha256_of(path):
+        return None
+    return value if isinstance(value := record.get(key), float | int) else None
 
 
 def _noted(record: Any, path: Path) -> str | None:

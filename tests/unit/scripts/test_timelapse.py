@@ -9,8 +9,9 @@ from PIL import Image, ImageSequence
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import InputError
+from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
-from timelapse import already_measured_db, choose_steps, label_of, main
+from timelapse import choose_steps, label_of, main
 
 STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
 
@@ -95,7 +96,7 @@ def test_what_was_measured_for_this_network_is_not_measured_again(tmp_path, dama
     checksum = hashlib.sha256(b"weights").hexdigest()
     numbers = {"psnr_db": 31.5, "sha256": {"model.safetensors": checksum}}
     own = {"image": "cub", "field": "siren"}
-    assert already_measured_db(folder / "model.safetensors") is None
+    assert measured(folder / "model.safetensors", "psnr_db") is None
     (folder / "metrics.json").write_text(json.dumps(own | numbers | (damage or {})))
     expected = None if damage else 31.5
-    assert already_measured_db(folder / "model.safetensors") == expected
+    assert measured(folder / "model.safetensors", "psnr_db") == expected
