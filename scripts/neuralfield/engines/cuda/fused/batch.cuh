@@ -193,14 +193,11 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
 }
 
 // Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
-// for 16 columns: pairs as TileBuffer::put has them.
-__device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4], int column,
+// for 16 columns with their output weights: pairs as TileBuffer::put has them.
+__device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4],
                                                const float (&gradients)[2][CHANNELS],
-                                               const float* sums, const Constants& constants) {
-    ConstantPairs weights[CHANNELS];
-#pragma unroll
-    for (int channel = 0; channel < CHANNELS; ++channel)
-        weights[channel] = constants_at(constants.output_weight[channel], column);
+                                               const float* sums,
+                                               const ConstantPairs (&weights)[CHANNELS]) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
         float2 gradient[2] = {};
@@ -215,7 +212,7 @@ __device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4], int column,
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const float* sum = sums + column / 2 + 4 * j + 2 * i;
+            const float* sum = sums + 4 * j + 2 * i;
             float2 z = make_float2(sum[0], sum[1]);
             // what output_layer has made of them is made again: there is no room to keep it
             asm volatile("" : "+f"(z.x), "+f"(z.y));

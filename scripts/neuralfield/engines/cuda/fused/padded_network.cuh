@@ -255,6 +255,26 @@ __device__ __forceinline__ ConstantPairs constants_at(const float* constants, in
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }
 
+// Calls `work` for every 16 columns, with a thread's pairs of each row of constants. They are loaded
+// while the 16 columns before are worked on: the compiler cannot move loads over stores.
+template <int columns, int rows, typename Work>
+__device__ __forceinline__ void for_constants(const float* const (&constants)[rows],
+                                              const Work& work) {
+    ConstantPairs next[rows];
+#pragma unroll
+    for (int row = 0; row < rows; ++row) next[row] = constants_at(constants[row], 0);
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        ConstantPairs pairs[rows];
+#pragma unroll
+        for (int row = 0; row < rows; ++row) {
+            pairs[row] = next[row];
+            if (column + 16 < columns) next[row] = constants_at(constants[row], column + 16);
+        }
+        work(column, pairs);
+    }
+}
+
 // The features of the two points of this thread, 16 of them: pairs as TileBuffer::put has them. Behind
 // sines and cosines are polynomials: cosines of multiples of `angles`, whose cosines are the points.
 __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
@@ -319,18 +339,16 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tile
     constexpr int layer = HIDDEN - 1, columns = LAST_WIDTH;
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel) z[0][channel] = z[1][channel] = 0.0f;
+    const float* rows[1 + CHANNELS] = {constants.bias[layer]};
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        rows[1 + channel] = constants.output_weight[channel];
     if (keep) buffer.clear_rows();
-#pragma unroll
-    for (int column = 0; column < columns; column += 16) {
+    for_constants<columns>(rows, [&](int column, const ConstantPairs (&own)[1 + CHANNELS]) {
         uint32_t pairs[4];
-        const ConstantPairs biases = constants_at(constants.bias[layer], column);
-        ConstantPairs weights[CHANNELS];
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; ++channel)
-            weights[channel] = constants_at(constants.output_weight[channel], column);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            const float2 bias = biases.of[j];
+            const float2 bias = own[0].of[j];
             float2 value[2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
@@ -345,7 +363,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tile
             }
 #pragma unroll
             for (int channel = 0; channel < CHANNELS; ++channel) {
-                const float2 weight = weights[channel].of[j];
+                const float2 weight = own[1 + channel].of[j];
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
                     z[i][channel] =
@@ -353,7 +371,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tile
             }
         }
         if (keep) buffer.put<columns>(column, pairs);
-    }
+    });
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel)
 #pragma unroll

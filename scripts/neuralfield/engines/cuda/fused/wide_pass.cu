@@ -25,14 +25,13 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
     Derivatives<columns> derivatives = {};
     const float inverse_frequency = inverse_frequencies[layer];
     tile.buffer.clear_rows();
-#pragma unroll
-    for (int column = 0; column < columns; column += 16) {
+    const float* rows[] = {tile.shared.constants.bias[layer]};
+    for_constants<columns>(rows, [&](int column, const ConstantPairs (&biases)[1]) {
         uint32_t pairs[4];
         float2 z[4], value[4];
-        const ConstantPairs biases = constants_at(tile.shared.constants.bias[layer], column);
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-            const float2 bias = biases.of[pair / 2];
+            const float2 bias = biases[0].of[pair / 2];
             z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
             z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
             value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
@@ -41,7 +40,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
         tile.buffer.put<columns>(column, pairs);
         derivatives.keep(column, z, value, inverse_frequency);
         if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
-    }
+    });
     if (derivatives.are_bits)
 #pragma unroll
         for (int vector = 0; vector < derivatives.vectors; ++vector)
@@ -126,12 +125,15 @@ __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHAN
     add_vectors<columns, 1>(tile.buffer, tile.shared.left[number], tile.shared.vectors[number],
                             CHANNELS);
     tile.buffer.clear();
+    const float* rows[CHANNELS];
 #pragma unroll
-    for (int column = 0; column < columns; column += 16) {
+    for (int channel = 0; channel < CHANNELS; ++channel)
+        rows[channel] = tile.shared.constants.output_weight[channel];
+    for_constants<columns>(rows, [&](int column, const ConstantPairs (&weights)[CHANNELS]) {
         uint32_t pairs[4];
-        last_gradients(pairs, column, gradients, sums, tile.shared.constants);
+        last_gradients(pairs, gradients, sums + column / 2, weights);
         tile.buffer.put<columns>(column, pairs);
-    }
+    });
     tile.buffer.show_rows();
 }
 
