@@ -43,7 +43,7 @@ def saved(request, tmp_path_factory):
 @pytest.mark.parametrize("name", FILES)
 def test_the_page_names_every_array(name, tmp_path):
     path = tmp_path / "model.safetensors"
-    nf.fit(np.eye(8), FILES[name], steps=1, device="cpu", engine="tape").save(path)
+    nf.fit(np.eye(8), FILES[name], steps=1, device="cpu").save(path)
     found = {re.sub(r"\.\d+\.", ".N.", array) for array in load_file(path)}
     assert ("residual" in found) == (name == CORRECTED)
     assert not [array for array in found if f"`{array}`" not in PAGE]
