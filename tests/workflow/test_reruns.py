@@ -143,6 +143,24 @@ def test_the_table_is_turned_back_into_the_image(finished):
         assert ImageChops.difference(decoded, resized).getbbox() is None
 
 
+def test_folders_that_have_lost_a_file_are_made_again(finished):
+    folder = finished.path("results/tiny/siren")
+    lost = [folder / "checkpoints/step_00000020.safetensors", folder / "comparison/redraw.png"]
+    for number, path in enumerate(lost):
+        path.rename(finished.path(f"away_{number}"))
+    try:
+        messages = finished.succeed("--dry-run", "--verbose")
+    finally:
+        for number, path in enumerate(lost):
+            finished.path(f"away_{number}").rename(path)
+    for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
+        assert (
+            f"results/tiny/siren/{name} lacks files that the settings ask for: it is made again."
+            in messages
+        )
+        assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
+
+
 def test_damage_that_keeps_its_time_is_found_and_mended_as_the_check_says(finished, capsys):
     results = finished.path("results")
     assert check.main(["--results", str(results)]) == 0

@@ -2,47 +2,20 @@
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from neuralfield.api.arguments import (
-    positions_on_device,
-    render_sides,
-    require_bit_depth,
-    require_output,
-    require_png,
-    require_samples,
-)
-from neuralfield.api.derivatives import derivatives
-from neuralfield.api.errors import (
-    InvalidInputError,
-    WrongTypeError,
-    built_in_kinds,
-    require_package,
-)
-from neuralfield.api.rendered import RenderedImage
-from neuralfield.api.training_image import training_image
-from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
-from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
-from neuralfield.images.metrics import as_seen, psnr_db
-from neuralfield.rendering.render import render, render_to_png
-from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
+from neuralfield.api.arguments import require_output
+from neuralfield.api.errors import built_in_kinds, require_package
+from neuralfield.api.evaluated_field import EvaluatedField
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.system.device import HOST
 from neuralfield.system.files import write_atomically
-from neuralfield.tasks.image.image_model import Model
-from neuralfield.training.history import History
 
 if TYPE_CHECKING:
     import torch
 
-_BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
 
-
-class ImageField:
+class ImageField(EvaluatedField):
     """An image as a function of position, from `neuralfield.fit` or `neuralfield.load`.
 
     Positions are (x, y), x to the right and y down, from the centre of the image at (0, 0). The
@@ -68,264 +41,6 @@ class ImageField:
         As above; `history` has the columns step, seconds, loss, psnr_db, learning_rate and
         rollbacks, and is empty for a network that was loaded from a file alone.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        *,
-        device: str = "auto",
-        history: History | None = None,
-        image: np.ndarray | None = None,
-        checkpoints: Path | None = None,
-        measured_db: float | None = None,
-    ) -> None:
-        self.model, self.device, self.history = model, device, history or {}
-        self.image, self.checkpoints, self._measured_db = image, checkpoints, measured_db
-        self._networks: dict[tuple[str, str], Any] = {}
-
-    @property
-    def width(self) -> int:
-        """Width of the training image in pixels."""
-        return self.model.width
-
-    @property
-    def height(self) -> int:
-        """Height of the training image in pixels."""
-        return self.model.height
-
-    @property
-    def channels(self) -> int:
-        """Values at each position: 1 for grey, 3 for RGB, 4 for RGB and alpha."""
-        return self.model.channels
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All settings of the network, with its ``type``."""
-        return describe_field(self.model.settings)
-
-    @property
-    def parameter_count(self) -> int:
-        """The number of trained numbers."""
-        return self.model.parameter_count
-
-    @property
-    def residual(self) -> np.ndarray | None:
-        """The image that `render` adds to the network's values; None where the training had none.
-
-        It is float32 of shape (k height, k width, channels): k times finer than the training image.
-        """
-        return self.model.residual
-
-    @cached_property
-    def psnr(self) -> float | None:
-        """Decibels between a render and the training image; None where that is not known: pass the
-        image to `neuralfield.load`.
-        """
-        return self._measured_db if self.image is None else self._psnr(self.image)
-
-    def psnr_to(self, image: Any) -> float:
-        """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its
-        size.
-
-        Raises
-        ------
-        ValueError
-            The image has another number of channels.
-        """
-        with built_in_kinds():
-            return self._psnr(training_image(image).values)
-
-    def _psnr(self, values: np.ndarray) -> float:
-        height, width, channels = values.shape
-        if channels != self.channels:
-            found = f"an image of {channels} channels"
-            raise InvalidInputError("image", found, f"{self.channels}, as the field has")
-        return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
-
-    def coordinates(
-        self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
-    ) -> np.ndarray:
-        """Return the positions of the centres of a render's pixels.
-
-        Parameters
-        ----------
-        size, box
-            As in `render`.
-
-        Returns
-        -------
-        ndarray of float64, shape (height, width, 2)
-        """
-        width, height = render_sides(self.model, size, box)
-        half_width, half_height = extent(self.width, self.height)
-        columns = axis_centres(np, width, half_width, box[0], box[2])
-        rows = axis_centres(np, height, half_height, box[1], box[3])
-        return grid(columns, rows).reshape(height, width, 2)
-
-    def __call__(self, xy: Any) -> Array:
-        """Return the network's values at positions.
-
-        They lack the `residual` that `render` adds, where the training has one.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-            Of NumPy, of CuPy, or what NumPy makes an array of.
-
-        Returns
-        -------
-        array, shape (..., channels)
-            Of the same library, in the precision of the training. Values are not clipped: they may
-            lie somewhat outside [0, 1].
-
-        Raises
-        ------
-        ValueError
-            The last axis has not two numbers, or there are NaN or infinity.
-        TypeError
-            The network is an upscaler, which has no values at positions; or `xy` are no numbers.
-        """
-        points, device = positions_on_device(xy)
-        dtype = self.model.dtype
-        network = self._network(device, dtype)
-        flat = points.reshape(-1, 2).astype(dtype)
-        values = device.xp.empty((len(flat), self.channels), dtype)
-        for rows in _blocks(len(flat), device):
-            values[rows] = network(flat[rows]).data
-        return values.reshape(*points.shape[:-1], self.channels)
-
-    def gradient(self, xy: Any) -> Array:
-        """Return the derivatives of the values by x and by y, in float64.
-
-        They are those of the network's formula. Units are those of `xy`: half the longer side.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-
-        Returns
-        -------
-        array, shape (..., channels, 2)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for a call.
-        """
-        return self._derivatives(xy)[0]
-
-    def laplacian(self, xy: Any) -> Array:
-        """Return the sum of the second derivatives of the values by x and by y, in float64.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-
-        Returns
-        -------
-        array, shape (..., channels)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for a call.
-        """
-        return self._derivatives(xy)[1].sum(axis=-1)
-
-    def _derivatives(self, xy: Any) -> tuple[Array, Array]:
-        points, device = positions_on_device(xy)
-        network = self._network(device, "float64")
-        flat = points.reshape(-1, 2).astype("float64")
-        found = device.xp.empty((2, len(flat), self.channels, 2))
-        for rows in _blocks(len(flat), device):
-            found[0, rows], found[1, rows] = derivatives(network, flat[rows])
-        shape = (*points.shape[:-1], self.channels, 2)
-        return found[0].reshape(shape), found[1].reshape(shape)
-
-    def render(
-        self,
-        size: int | Sequence[int] | None = None,
-        *,
-        box: Box = WHOLE,
-        samples: int | str = "auto",
-        residual: bool = True,
-        max_megapixels: float = 400.0,
-    ) -> RenderedImage:
-        """Render the image, or a part of it, at any size.
-
-        Parameters
-        ----------
-        size : int or (int, int), optional
-            The longer side in pixels, or width and height; by default those of the training image.
-        box : (left, top, right, bottom)
-            The part to render, in fractions of the image's sides.
-        samples : int or "auto"
-            Samples of each pixel, of which the mean is taken.
-        residual : bool
-            Whether to add the field's `residual`, if it has one; else the network alone is shown.
-        max_megapixels : float
-            A larger render is refused.
-
-        Returns
-        -------
-        RenderedImage
-            An array of float32 in [0, 1], of shape (height, width) for grey and (height, width, 3
-            or 4) for colour.
-
-        Raises
-        ------
-        ValueError
-            The size is below 1 or too large, or the box is empty or outside the image.
-        """
-        with built_in_kinds():
-            require_samples(samples)
-            sides = render_sides(self.model, size, box, max_megapixels)
-            values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
-        return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
-
-    def render_to(
-        self,
-        path: str | os.PathLike,
-        size: int | Sequence[int] | None = None,
-        *,
-        box: Box = WHOLE,
-        samples: int | str = "auto",
-        residual: bool = True,
-        bit_depth: int = 8,
-        max_megapixels: float = 400.0,
-    ) -> tuple[int, int]:
-        """Render into a PNG of any size, never holding more than a band of it in memory.
-
-        Parameters
-        ----------
-        path : path
-        size, box, samples, residual
-            As in `render`.
-        bit_depth : {8, 16}
-        max_megapixels : float
-            A larger render is refused.
-
-        Returns
-        -------
-        width, height : int
-            In pixels.
-        """
-        with built_in_kinds():
-            file = require_png("path", path)
-            require_bit_depth(bit_depth)
-            require_samples(samples)
-            sides = render_sides(self.model, size, box, max_megapixels)
-            options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
-            render_to_png(self._shown(residual), file, *sides, **options)
-        return sides
-
-    def _shown(self, residual: bool) -> Model:
-        return self.model if residual else replace(self.model, residual=None)
-
-    @property
-    def _place(self) -> dict[str, Any]:
-        """Where renders are computed."""
-        return {"device": select_device(self.device), "threads": available_cores()}
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.
@@ -403,16 +118,6 @@ class ImageField:
             warnings.warn(text, stacklevel=3)
         return network
 
-    def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
-        """Return the network on a device, made once for each precision."""
-        if isinstance(self.model.settings, Upscaler):
-            found, expected = "an upscaler, which has no values at positions", "another field"
-            raise WrongTypeError("field", found, expected, "use render")
-        key = device.kind, dtype
-        if key not in self._networks:
-            self._networks[key] = self.model.network(device, dtype)
-        return self._networks[key]
-
     def _repr_html_(self) -> str | None:
         """Return the viewer, which notebooks show; None for a large network."""
         from neuralfield.api.to_html import notebook_html
@@ -433,8 +138,3 @@ class ImageField:
             f"<ImageField: {self.settings['type']} of {self.parameter_count:,} parameters, fitted"
             f" to {self.width} x {self.height} pixels ({self.model.mode}){trained}>"
         )
-
-
-def _blocks(count: int, device: Device) -> list[slice]:
-    size = _BLOCK_POINTS[device.kind]
-    return [slice(start, start + size) for start in range(0, count, size)]

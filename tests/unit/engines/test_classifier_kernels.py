@@ -73,7 +73,7 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
         ({"kernel": 17, "padding": 8}, 20, "a kernel wider than 15"),
         ({"pool": 6}, 20, "windows of pooling wider than 5"),
         ({"hidden": (12_000,)}, 6, "linear layers of 12,"),
-        ({"channels": (4, 4)}, 5_000, "a block of threads has no room for their lines"),
+        ({"channels": (4, 4)}, 1_200, "a block of threads has no room for their lines"),
     ],
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):

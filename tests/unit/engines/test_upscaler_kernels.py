@@ -86,7 +86,7 @@ def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():
 
 
 @pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is not installed")
-@pytest.mark.parametrize("capability", [75, 120])
+@pytest.mark.parametrize("capability", [pytest.param(75, marks=pytest.mark.slow), 120])
 def test_its_kernels_compile(monkeypatch, capability):
     objective = objective_of(rings(30, 22, 3), loss="huber")
     with recorded_kernels(monkeypatch, capability) as (device, texts):

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from skimage.metrics import structural_similarity
@@ -68,6 +68,7 @@ def test_ssim_of_a_plane_is_the_same_as_of_one_channel():
     assert metrics.ssim(image, reference) == metrics.ssim(image[..., None], reference[..., None])
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     height=st.integers(1, 14),
     width=st.integers(1, 14),

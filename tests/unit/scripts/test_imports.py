@@ -30,10 +30,11 @@ NEEDED = {
 }
 """The heavy modules that each script needs when it starts."""
 
-# one process for all: each script is imported by a fork of it that has imported NumPy only
+# one process for all: each script is imported by a fork of it that has what nearly all need
 FOUND = """
 import json, os, runpy, sys
-import numpy
+import csv, concurrent.futures, decimal, difflib, ipaddress, logging, random, subprocess, tempfile
+import numpy, PIL.Image, safetensors.numpy, threadpoolctl
 folder, heavy, scripts = sys.argv[1], *map(json.loads, sys.argv[2:])
 sys.path.insert(0, folder)
 for script in scripts:

@@ -23,7 +23,10 @@ WIDTH, HEIGHT = 600, 400
 
 
 def make_model(folder: Path, mode: str = "rgb") -> Path:
-    shape, settings = ImageShape(30, 20, CHANNELS[mode]), field_settings({"type": "siren"})
+    shape, settings = (
+        ImageShape(30, 20, CHANNELS[mode]),
+        field_settings({"type": "siren", "width": 32}),
+    )
     path = folder / "model.safetensors"
     Model(settings, shape, mode, {}).save(path, build_field(settings, shape, 0), {})
     return path
@@ -93,7 +96,6 @@ def test_its_page_zooms_without_internet(page: BrowserPage, tmp_path):
     assert "http" not in text.replace("http-equiv", "") and "<b>" not in text
     page.look(WIDTH, HEIGHT)
     page.open(folder / "index.html")
-    levels = rendered(model, 8)
     levels = rendered(model, 8).astype(int)
     for x, y, factor in ((300, 250, 1), (450, 100, 4)):
         page.run(f"viewer.zoomAt({x}, {y}, {factor})")

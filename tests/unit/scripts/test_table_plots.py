@@ -44,8 +44,12 @@ def untrained(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)])
-@pytest.mark.parametrize("held_out_share", [0.0, 0.3])
+SHAPES = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "held_out_share"), [*((shape, 0.3) for shape in SHAPES), ((1, 1), 0.0), ((3, 1), 0.0)]
+)
 def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, held_out_share):
     table, model, described = untrained(*shape, held_out_share=held_out_share)
     images = []

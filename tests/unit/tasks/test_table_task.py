@@ -132,7 +132,7 @@ def test_a_curve_is_learned_in_the_targets_own_units(tmp_path, loss):
 @pytest.mark.parametrize("bias", [True, False])
 def test_every_activation_learns(tmp_path, activation, bias):
     network = {"widths": (12, 12), "activation": activation, "bias": bias}
-    task = make_task(network=network, training={"steps": 400})
+    task = make_task(network=network, training={"steps": 200})
     train(task, tmp_path)
     history = pd.read_csv(tmp_path / "history.csv")
     most = 0.6 if bias else 0.9  # without biases tanh and sine can only be odd
