@@ -36,7 +36,7 @@ from config.precedence import COMMAND_LINE, ConfigLayer, shipped_settings
 from neuralfield.command.parsers import parse
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
-_OUTPUT = "output; test_terminal_screen.py and test_estimates.py have its form"
+_OUTPUT = "output; test_terminal_*.py and test_estimates.py have its form"
 EXCEPTIONS = {
     ("docs/classifier.md", "operations: list[Operation]"): "test_classifier_page.py compares it",
     ("docs/snakemake.md", "use rule * from neuralfield"): "tests/workflow/test_module.py runs it",
