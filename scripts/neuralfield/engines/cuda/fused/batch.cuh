@@ -64,20 +64,20 @@ struct PointsOf {
                 __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
     }
 
+    // Rows that are not valid, and lanes without a channel, get numbers of others, which have no
+    // effect: behind a condition, the compiler would copy what is fetched, and so wait for it.
     template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const TileBuffer& buffer) {
         fetch_points(arguments, buffer);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, pixel = pixel_of(row);
-            weights[i] =
-                WEIGHTED && is_valid(pixel) ? __ldcg(arguments.pixel_weights + pixel) : 1.0f;
+            weights[i] = WEIGHTED ? __ldcg(arguments.pixel_weights + max(pixel, 0)) : 1.0f;
 #pragma unroll
             for (int c = 0; c < channels; ++c) {
                 const int channel = shared_out ? own_channel() : c;
-                targets[i][c] = is_valid(pixel) && channel < CHANNELS
-                                    ? __ldcg(arguments.targets + pixel * CHANNELS + channel)
-                                    : 0.0f;
+                targets[i][c] = __ldcg(arguments.targets + max(pixel, 0) * CHANNELS +
+                                       min(channel, CHANNELS - 1));
             }
         }
         if constexpr (ENCODING == HASHGRID)

@@ -174,10 +174,11 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     } else if constexpr (ENCODING == HASHGRID) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
+        // loaded once: for all that the compiler knows, a store could change it
+        uint32_t* const gradients = tile.shared.arguments.feature_gradients;
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
-            tile.shared.arguments
-                .feature_gradients[tile.feature_place(tile.index, tile.buffer, i)] =
+            gradients[tile.feature_place(tile.index, tile.buffer, i)] =
                 pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }

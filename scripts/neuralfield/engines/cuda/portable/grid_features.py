@@ -15,6 +15,9 @@ from neuralfield.system.device import Array
 _SECTOR_BYTES = 32
 """The least that a GPU reads or writes at a time."""
 
+_PLACES = 4
+"""The points of a thread: the rows of the table for one come while those for the others do."""
+
 
 @dataclass(frozen=True)
 class FeatureLayout:
@@ -69,7 +72,8 @@ class GridFeatures:
         self._table = arrays.parameters[arrays.offsets["encoding.table"] :]
         levels_abreast = _levels_abreast(network, layout)
         self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
-        constants = grid_constants(network, layout) | {"LEVELS_ABREAST": levels_abreast}
+        constants = grid_constants(network, layout)
+        constants |= {"LEVELS_ABREAST": levels_abreast, "PLACES": _PLACES}
         path = Path(__file__).with_name("grid_features.cu")
         self._kernel = compile_kernel(path, "grid_features", constants)
 
@@ -81,7 +85,7 @@ class GridFeatures:
         """
         arguments = (inputs, np.int32(valid_rows), np.int32(rows), self._table, features)
         levels_abreast, groups = self._levels
-        grid = (-(-rows * levels_abreast // THREADS), groups)
+        grid = (-(-rows * levels_abreast // (THREADS * _PLACES)), groups)
         return Launch(self._kernel, grid, arguments)
 
 
