@@ -7,12 +7,13 @@ import signal
 import time
 
 import pytest
-from workspace import Workspace
+from workspace import WITHOUT_KERNELS, Workspace
 
 MODEL = "results/tiny/siren/model.safetensors"
 
 
 def test_a_budget_ends_with_a_render(workspace: Workspace):
+    workspace.settings["fields"]["siren"] = WITHOUT_KERNELS
     render = "results/tiny/siren/render_8.png"
     messages = workspace.succeed(render, "--config", "budget=1")
     assert re.search(r"tiny\W+siren: about 1 s: [\d,]+ steps of 176 pixels", messages)

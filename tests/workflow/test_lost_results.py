@@ -53,6 +53,7 @@ def full(tmp_path_factory) -> Workspace:
     return workspace
 
 
+@pytest.mark.slow
 def test_a_damaged_table_of_pixels_costs_no_network(workspace: Workspace):
     """The run fails as often as it is repeated, and succeeds when the damage is mended."""
     workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}

@@ -13,7 +13,7 @@ from neuralfield.rendering.gpu_patches import GpuPatches
 pytestmark = pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is not installed")
 
 CAPABILITIES = (75, 80, 86, 89, 90, 100, 120)
-OFTEN = (75, 120)
+NEWEST_OFTEN = [pytest.param(c, marks=() if c == 120 else pytest.mark.slow) for c in CAPABILITIES]
 """The oldest, without products of warps, and the newest."""
 
 GRIDS = {
@@ -53,10 +53,7 @@ def compile_all(texts, capability):
         return [complaint for complaint in complaints if complaint]
 
 
-@pytest.mark.parametrize(
-    "capability",
-    [pytest.param(c, marks=() if c in OFTEN else pytest.mark.slow) for c in CAPABILITIES],
-)
+@pytest.mark.parametrize("capability", NEWEST_OFTEN)
 def test_the_fused_passes_compile(monkeypatch, capability):
     narrow = make_objective({**SIREN, "width": 16}, channels=3)
     wider = make_objective({**SIREN, "width": 80, "hidden_layers": 1}, batch_pixels=65)
@@ -80,7 +77,7 @@ def test_all_kernels_compile(monkeypatch, capability, case):
     assert compile_all(texts, capability) == []
 
 
-@pytest.mark.parametrize("capability", OFTEN)
+@pytest.mark.parametrize("capability", NEWEST_OFTEN)
 def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
     with recorded_kernels(monkeypatch, capability) as (device, texts):
         GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, 2, device)
