@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is no
 
 CAPABILITIES = (75, 80, 86, 89, 90, 100, 120)
 NEWEST_OFTEN = [pytest.param(c, marks=() if c == 120 else pytest.mark.slow) for c in CAPABILITIES]
-"""The oldest, without products of warps, and the newest."""
+"""The newest in every run of the tests, the others in the slow ones."""
 
 GRIDS = {
     "type": "hashgrid",
