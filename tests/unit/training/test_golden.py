@@ -12,6 +12,8 @@ import pytest
 import test_fit
 
 from neuralfield.images import ImageData, resize_image
+from neuralfield.images.resizing import resize_channel
+from neuralfield.rendering.refining import refined
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import Model
@@ -48,15 +50,29 @@ def resized_values(filter: str) -> np.ndarray:
     return resize_image(image, 4, filter).values().ravel()
 
 
+def refining_changes() -> np.ndarray:
+    """Return how far refining moves each channel of an image of waves, rims and shadows."""
+    y, x = np.mgrid[0:24, 0:32] / 24
+    rim, waves = x**2 + y**2 < 0.7, np.sin(40 * x * y)
+    image = np.stack([0.5 + 0.3 * waves, 0.2 + 0.5 * rim, 0.4 + 0.2 * waves * rim], axis=2)
+    small = image.astype(np.float32)
+    enlarged = np.stack([resize_channel(c, (64, 48), "lanczos") for c in np.moveaxis(small, 2, 0)])
+    enlarged = np.ascontiguousarray(np.moveaxis(enlarged, 0, 2))
+    return np.sqrt(((refined(enlarged, small) - enlarged) ** 2).mean(axis=(0, 1)))
+
+
 RESIZINGS = ("box", "lanczos")
+REFINING = "refining"
 
 
 def measure(name: str, folder: Path) -> np.ndarray:
+    if name == REFINING:
+        return refining_changes()
     return resized_values(name) if name in RESIZINGS else trained_values(name, folder)
 
 
 @pytest.mark.usual_seed
-@pytest.mark.parametrize("name", [*TRAININGS, *RESIZINGS])
+@pytest.mark.parametrize("name", [*TRAININGS, *RESIZINGS, REFINING])
 def test_results_change_only_with_the_engine_version(name, tmp_path):
     golden = json.loads(GOLDEN.read_text())
     assert golden["engine_version"] == ENGINE_VERSION, "write the golden results anew"
@@ -70,7 +86,7 @@ def test_results_change_only_with_the_engine_version(name, tmp_path):
 
 if __name__ == "__main__":
     results: dict = {"engine_version": ENGINE_VERSION}
-    for name in (*TRAININGS, *RESIZINGS):
+    for name in (*TRAININGS, *RESIZINGS, REFINING):
         with tempfile.TemporaryDirectory() as folder:
             results[name] = [round(float(value), 7) for value in measure(name, Path(folder))]
     GOLDEN.write_text(json.dumps(results, indent=1) + "\n")
