@@ -4,12 +4,12 @@
 // Neighbours in a batch of all pixels are neighbours in every grid, and mostly in the table too:
 // a row of a hashed grid is its column with some bits changed.
 //
-// Constants: LEVELS_ABREAST, and those of grid_corners.cuh.
+// Constants: LEVELS_ABREAST, PLACES, and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 
 // Rows beyond the valid ones are computed as for (0, 0). Neighbouring threads have LEVELS_ABREAST
-// levels of a row, and then the next row's; a thread has PLACES of them, THREADS apart. Grid: (rows *
-// LEVELS_ABREAST / (THREADS * PLACES), LEVELS / LEVELS_ABREAST).
+// levels of a row, and then the next row's; a thread has PLACES of them, THREADS apart. Grid:
+// (rows * LEVELS_ABREAST / (THREADS * PLACES), LEVELS / LEVELS_ABREAST).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_features(const float2* inputs,
                                                                     int valid_rows, int rows,
                                                                     const Features* table,
