@@ -10,8 +10,11 @@
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), and those of
-// wide_pass.cuh.
+// Blocks are launched as NEIGHBOURS, so that the last wave leaves pairs of multiprocessors free
+// where weight_gradients.cu has clusters of two.
+//
+// Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), NEIGHBOURS (blocks of a
+// cluster), and those of wide_pass.cuh.
 #include "../dependent_launch.cuh"
 #include "batch.cuh"
 #include "derivatives.cuh"
@@ -250,7 +253,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) wide_pass(const Argum
     write_partials(shared);
 }
 #else
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1) wide_pass(const Arguments* given) {
+extern "C" __global__ void __cluster_dims__(NEIGHBOURS, 1, 1)
+    __launch_bounds__(CONSUMERS + 128, 1) wide_pass(const Arguments* given) {
     extern __shared__ __align__(128) char memory[];
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = begin(tiles, given);

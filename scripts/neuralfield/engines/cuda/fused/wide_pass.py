@@ -6,6 +6,7 @@ weights stream past in shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
 """
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,7 @@ class WidePass(FusedPass):
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
         constants |= {"FULL_WAVES": self._waves.full, "LAST_BLOCKS": self._waves.last_blocks}
         constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
+        constants |= {"NEIGHBOURS": self._sharers if self._waves.blocks % 2 == 0 else 1}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
         kernel = compile_kernel(path, "wide_pass", constants, prelude, shared_bytes)
@@ -157,10 +159,11 @@ class WidePass(FusedPass):
             self._parts_of[index] = weight, bias
             head_start = SUMMED_IN_A_WAVE * waves.block_tiles * self._processors / count
             ranges = share_out(waves, count, early, head_start)
-            for job in layer:
-                structs = self._structs(job, shapes.index(job.shape), ranges)
-                early_table += structs[:early]
-                late_table += structs[early:]
+            structs = [self._structs(job, shapes.index(job.shape), ranges) for job in layer]
+            # jobs of the same tiles are neighbours
+            of_shares = list(zip(*structs, strict=True))
+            early_table += chain(*of_shares[:early])
+            late_table += chain(*of_shares[early:])
         table = early_table + late_table
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
         stages = min(8, (self._shared_limit_bytes - 2048) // (stage_bytes + 16))
@@ -171,6 +174,7 @@ class WidePass(FusedPass):
             "SHAPE_COLUMNS": listed(shape[1] for shape in shapes),
             "SHAPE_ALTERNATES": listed(int(shape[2]) for shape in shapes),
             "WEIGHT_STAGES": stages,
+            "SHARERS": self._sharers,
             "FULL_COUNT": waves.blocks * waves.block_tiles,
             "LAST_COUNT": waves.last_blocks * waves.block_tiles,
             "WARP_PRODUCTS": self.by_warps,
@@ -188,6 +192,12 @@ class WidePass(FusedPass):
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
         )
+
+    @property
+    def _sharers(self) -> int:
+        """Count the neighbouring blocks that share gradients while they sum over them."""
+        jobs = {len(self._jobs_of(index)) for index in self._shape.matrices}
+        return 2 if jobs == {2} else 1
 
     @property
     def _producer_threads(self) -> int:

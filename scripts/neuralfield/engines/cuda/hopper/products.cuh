@@ -66,6 +66,49 @@ __device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int b
         : "memory");
 }
 
+// The same, to the same place in all blocks of a cluster, whose barriers are notified.
+template <int blocks>
+__device__ __forceinline__ void bulk_copy_to_cluster(void* to, const void* from, int bytes,
+                                                     uint64_t* barrier) {
+    constexpr unsigned short all = (1 << blocks) - 1;
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        ".L2::cache_hint [%0], [%1], %2, [%3], %4, %5;" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(all),
+        "l"(passing_through())
+        : "memory");
+}
+
+__device__ __forceinline__ int block_of_cluster() {
+    int block;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+    return block;
+}
+
+// Arrive at the same barrier of a block of the cluster.
+__device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, int block) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(block)
+        : "memory");
+}
+
+// All threads of a cluster wait for each other.
+template <int blocks>
+__device__ __forceinline__ void meet() {
+    if (blocks == 1)
+        __syncthreads();
+    else
+        asm volatile(
+            "barrier.cluster.arrive;\n"
+            "barrier.cluster.wait;" ::
+                : "memory");
+}
+
 // Copy bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
 // they only pass through the cache.
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {

@@ -8,10 +8,14 @@
 // It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
 // waves first, which it adds up while other blocks are still at the last wave.
 //
+// Where all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same
+// tiles: each brings half of a tile's gradients, to both.
+//
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
 // Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
-// FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those of weight_job.cuh.
+// SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those
+// of weight_job.cuh.
 #include "../dependent_launch.cuh"
 #include "../fused/weight_job.cuh"
 
@@ -47,10 +51,24 @@ __device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* 
                                row_bytes, filled);
         }
         const char* gradients = job.gradients + size_t(tile) * gradient_bytes;
-        if (job.value_columns == rows)
+        if (SHARERS > 1) {
+            constexpr int share = gradient_bytes / SHARERS;
+            const int first = block_of_cluster() * share;
+            bulk_copy_to_cluster<SHARERS>(stage + first, gradients + first, share, filled);
+        } else if (job.value_columns == rows)
             bulk_copy_once(stage, gradients, gradient_bytes, filled);
         else  // other blocks read them for their rows
             bulk_copy(stage, gradients, gradient_bytes, filled);
+    }
+}
+
+// A warp has read a stage, which all blocks of the cluster may fill again.
+__device__ __forceinline__ void leave(uint64_t* emptied, int lane) {
+    __syncwarp();
+    if (SHARERS == 1) {
+        if (lane == 0) barrier_arrive(emptied);
+    } else {
+        if (lane < SHARERS) barrier_arrive_at(emptied, lane);
     }
 }
 
@@ -95,14 +113,13 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                 fence_shared();  // gradients are read before the next ones are copied there
             }
         }
-        // Once the product of the tile before is done, its place is free. Each lane that has read
-        // gradients signals it.
+        // Once the product of the tile before is done, its place is free.
         if (is_own)
             wgmma_wait<1>();
         else
             wgmma_wait<0>();
-        if (previous >= 0 && (has_bias || lane == 0)) barrier_arrive(&shared.emptied[previous]);
-        if (!is_own && lane == 0) barrier_arrive(&shared.emptied[place.stage]);
+        if (previous >= 0) leave(&shared.emptied[previous], lane);
+        if (!is_own) leave(&shared.emptied[place.stage], lane);
         previous = is_own ? place.stage : -1;
     }
     wgmma_wait<0>();
@@ -163,20 +180,19 @@ __device__ __forceinline__ void bring_all(const Job& job, Counters* counters, ch
     if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
+extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CONSUMERS + 128, 1)
     weight_gradients(const Job* jobs, Counters* counters) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];
     if (threadIdx.x == 0) {
-        const int arrivals = job.bias_partial ? 4 * 32 + 4 : 8;  // for all lanes of a group, or one
         for (int stage = 0; stage < WEIGHT_STAGES; ++stage) {
             barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], arrivals);
+            barrier_init(&shared.emptied[stage], SHARERS * CONSUMERS / 32);
         }
         barrier_init_fence();
     }
-    __syncthreads();
+    meet<SHARERS>();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<24>();
         if (threadIdx.x == CONSUMERS) bring_all(job, counters, memory, shared);
@@ -184,4 +200,5 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
         take_registers<240>();
         add_up_any<0>(job, memory, shared);
     }
+    if (SHARERS > 1) meet<SHARERS>();  // until then others copy here, and signal barriers
 }
