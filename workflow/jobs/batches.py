@@ -7,7 +7,6 @@ cluster, which read the Snakefile anew, find the same batches there.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from config.sweeps import Sweep
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
+from neuralfield.system.provenance import json_digest
 from neuralfield.tasks.training_settings import BUDGETS, MAKES_NO_DIFFERENCE
 
 LEDGER = Path("results/batches.jsonl")
@@ -165,7 +165,7 @@ def arrange(
         while runs:
             size = limits[runs[0]]
             together, runs = [entries[run] for run in runs[:size]], runs[size:]
-            name = _digest(together)[:10] if len(together) > 1 else ALONE
+            name = json_digest(together)[:10] if len(together) > 1 else ALONE
             placed.setdefault(name, []).extend(together)
     moved = {
         name: [entry for entry in entries if ledger.place.get(entry) != name]
@@ -193,7 +193,7 @@ def limits_of(
 
 
 def _entry(run: ImageNetwork, fields: Mapping[str, Any]) -> Entry:
-    return run, _digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
+    return run, json_digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
 
 
 def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
@@ -208,17 +208,13 @@ def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any
     except InputError:
         source = image["path"]
     training_image = (source, image.get("size"), image["mode"])
-    return _digest((training_image, without_settings(fields[run.field], VARIED)))
+    return json_digest((training_image, without_settings(fields[run.field], VARIED)))
 
 
 def without_settings(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     """Leave some settings of its training out of those of a network."""
     training = {key: v for key, v in settings["training"].items() if key not in keys}
     return {**settings, "training": training}
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read(file: BinaryIO) -> Ledger:

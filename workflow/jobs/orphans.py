@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from neuralfield.system.files import try_lock
+
 _LEFT_BY_SNAKEMAKE = re.compile(
     r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
 )
@@ -79,12 +81,11 @@ def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
     if owner is None or len(list((folder / "locks").glob("*.lock"))) > _LOCKS_OF_ONE_RUN:
         return False
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(owner)
     except OSError:
         return False
     finally:  # an attempt to have it alone may lose it
         fcntl.flock(owner, fcntl.LOCK_SH)
-    return True
 
 
 def _left_in(folder: Path) -> set[str]:

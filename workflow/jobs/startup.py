@@ -15,6 +15,7 @@ from snakemake.script import PythonScript
 from snakemake_interface_common.exceptions import WorkflowError
 
 from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.files import try_lock
 
 
 class UserError(WorkflowError):
@@ -130,14 +131,11 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     folder.mkdir(exist_ok=True)
     owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        cleared = False
+        is_alone = try_lock(owner)
     except OSError:
         owner.close()
         return None, False
-    else:
-        cleared = _clear(owner, folder / "locks")
+    cleared = is_alone and _clear(owner, folder / "locks")
     fcntl.flock(owner, fcntl.LOCK_SH)
     return owner, cleared
 

@@ -24,7 +24,7 @@ from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
-from neuralfield.system.provenance import made_by_the_workflow, remedy_for
+from neuralfield.system.provenance import json_digest, made_by_the_workflow, remedy_for
 
 _ROWS = 128
 """Rows of a tile that are read at a time."""
@@ -75,7 +75,7 @@ def kind_in(facts: Mapping[str, Mapping[str, Any]]) -> Kind:
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
     """Write facts about an image with their checksum."""
-    write_json(path, facts | {"checksum": _checksum(facts)})
+    write_json(path, facts | {"checksum": json_digest(facts)})
 
 
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
-    if checksum is not None and checksum != _checksum(facts):
+    if checksum is not None and checksum != json_digest(facts):
         found = "its content does not match its checksum"
         raise InputError(str(path), found, "the facts that were written", remedy_for(path))
     for about in (facts["source"], facts["resized"]):
@@ -150,10 +150,6 @@ def _digests(path: Path) -> Iterator[str | None]:
 
 def _digest_of_shape(*shape: int) -> "hashlib._Hash":
     return hashlib.sha256(json.dumps(list(shape)).encode())
-
-
-def _checksum(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _described(image: ImageData) -> dict[str, Any]:

@@ -5,7 +5,6 @@ GPU, marked by a lock of the operating system, which ends with its process, howe
 GPU stays taken after a crash. A short job needs no claim, only memory: it runs beside others.
 """
 
-import fcntl
 import os
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from neuralfield.system.errors import ResourceError
+from neuralfield.system.files import try_lock
 
 LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
 """Folder of the locks; shared by all users of the machine, as its GPUs are."""
@@ -173,12 +173,10 @@ def _lock(path: Path) -> IO[str] | None:
         file = os.fdopen(descriptor, "r+")
     except OSError as error:
         raise _refused(path, error) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
+    if try_lock(file):
+        return file
+    file.close()
+    return None
 
 
 def _refused(path: Path, error: OSError) -> ResourceError:

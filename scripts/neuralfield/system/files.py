@@ -6,6 +6,7 @@ Network file systems deviate from this, and comments say where that is handled.
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
 
@@ -118,6 +119,15 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
                 f"it has {status.st_size >> 20} MiB, and at most {most_bytes >> 20} are read"
             )
         return file.read(status.st_size)
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock a file, unless another process has locked it; return whether it is locked now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def visible_files(folder: Path) -> list[Path]:

@@ -6,7 +6,6 @@ folders may all be missing: compiling takes longer then, and results are the sam
 """
 
 import contextlib
-import fcntl
 import hashlib
 import importlib
 import os
@@ -19,7 +18,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
-from neuralfield.system.files import read_whole, write_atomically
+from neuralfield.system.files import read_whole, try_lock, write_atomically
 
 _LARGEST_ENTRY_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -75,7 +74,7 @@ class KernelStore:
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
                 file = (folder / f"{name}.lock").open("ab")
-                while not _is_locked(file):
+                while not try_lock(file):
                     if time.monotonic() > deadline_s:
                         file.close()
                         return None
@@ -89,15 +88,6 @@ class KernelStore:
             with contextlib.suppress(OSError):
                 Path(str(lock.name)).unlink()
             lock.close()
-
-
-def _is_locked(file: IO[bytes]) -> bool:
-    """Lock a file, unless another process has locked it; say whether it is locked now."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def private_folders() -> list[Path]:

@@ -68,6 +68,11 @@ def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps
         raise CheckpointError(str(path), found, expected, remedy_for(path))
 
 
+def json_digest(content: Any) -> str:
+    """Return the SHA-256 of plain values as sorted JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def sha256_of(path: str | os.PathLike) -> str:
     """Return the SHA-256 of a plain file, in hexadecimal; `OSError` says that it is none, or cannot
     be read.

@@ -12,7 +12,7 @@ from neuralfield.nn.network import Network, require_numbers
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
-from neuralfield.system.provenance import remedy_for
+from neuralfield.system.provenance import remedy_for, require_same_training
 
 _FORMAT = 1
 
@@ -94,6 +94,16 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         kind = {} if self.kind is None else {"kind": self.kind}
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
         save_arrays(path, arrays | self.arrays_beside(), description)
+
+    def load_snapshot(self, path: Path, step: int) -> Self:
+        """Read the network that this one's training had after a step; raises `CheckpointError`."""
+        snapshot = type(self).load(path)
+        found_step, expected = snapshot.metadata.get("step"), f"this training's after step {step}"
+        require_same_training(path, snapshot.provenance, self.provenance, expected)
+        if found_step != step:
+            found = f"the network of step {found_step!r}"
+            raise CheckpointError(str(path), found, expected, remedy_for(path))
+        return snapshot
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

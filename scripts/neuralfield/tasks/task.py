@@ -17,7 +17,6 @@ from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Array, Device
 from neuralfield.tasks.stored_model import StoredModel
 
@@ -167,5 +166,4 @@ class Task(ABC):
 
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
         """Read the arrays that were saved in this training after some step."""
-        of = self.model.with_metadata(record)
-        return load_snapshot(path, step, of, type(of).load).arrays
+        return self.model.with_metadata(record).load_snapshot(path, step).arrays

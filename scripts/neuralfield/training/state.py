@@ -7,7 +7,6 @@ The last two states are kept: a damaged one costs only the steps since the one b
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ import numpy as np
 
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.files import replacing, storage_errors
+from neuralfield.system.files import replacing, storage_errors, try_lock
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
@@ -77,9 +76,7 @@ class StateFolder:
     def _try_lock(self, file: IO[str]) -> bool:
         """Return whether the lock was taken, or the file system has none."""
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            return try_lock(file)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
@@ -87,7 +84,7 @@ class StateFolder:
                 f"{self.folder}: this file system has no locks ({error.strerror}); going on"
                 " without: do not start the same training twice at once"
             )
-        return True
+            return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
         """Write the state after `step` steps, then remove all but the last two up to that step.

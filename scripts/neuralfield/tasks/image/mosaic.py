@@ -8,7 +8,6 @@ from typing import Any
 
 from neuralfield.images.image import ImageShape
 from neuralfield.images.tiling import Tile, Tiling
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
@@ -125,13 +124,13 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     `CheckpointError` is raised where it is not of the same training as `of`.
     """
     if isinstance(of, Model):
-        return load_snapshot(path, step, of, Model.load)
+        return of.load_snapshot(path, step)
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
         found, expected = "of other tiles", "a mosaic of this training's"
         raise CheckpointError(str(path), found, expected, remedy_for(path))
     first = of.tiling.tile(0, 0)
-    load_snapshot(snapshot.path(first), step, of.load(first), Model.load)
+    of.load(first).load_snapshot(snapshot.path(first), step)
     return snapshot
 
 
