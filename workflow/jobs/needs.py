@@ -19,11 +19,7 @@ SHORT_JOB_S = 60
 
 
 class Needs:
-    """Functions that rules have for threads, priorities and resources.
-
-    Their arguments are those that Snakemake gives; an `ImageNetwork` may stand for wildcards.
-    `workflow` is Snakemake's.
-    """
+    """Functions that rules have for threads, priorities and resources; runs may be wildcards."""
 
     def __init__(self, plan: Plan, batches: Sequence[Batch], workflow: Any) -> None:
         self.plan, self._workflow = plan, workflow
