@@ -73,8 +73,7 @@ class Needs:
         return self._workflow.resource_settings.cores or CORES_ON_A_CLUSTER
 
     def rendering_threads(self, wildcards: Any) -> int:
-        """Return a fair share of the cores: each network is rendered, evaluated and shown in a
-        time-lapse."""
+        """Return a fair share of the cores for a network's render, evaluation or time-lapse."""
         cores = self.all_cores(wildcards)
         if self._workflow.remote_exec or not self._workflow.resource_settings.cores:
             return cores

@@ -28,9 +28,8 @@ def save_streamed(
 ) -> None:
     """Let libvips save an image, by another thread, whose bands of rows are made meanwhile.
 
-    `bands` are uint8 or uint16 of shape (rows, width, 1, 3 or 4), from top to bottom. `save` is
-    called with the image, whose pixels can be read once, in this order; where it raises, no more
-    bands are made. Raises ValueError where the bands have other rows than the image.
+    `save` is called with the image, whose pixels can be read once, from the top; where it raises,
+    no more bands are made. Raises ValueError where the `bands` have other rows than the image.
     """
     import pyvips
 

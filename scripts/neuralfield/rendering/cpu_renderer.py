@@ -29,9 +29,8 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
-    `unsupported_network_reason` of `cpu_engine`. The workers are closed with the renderer, unless
-    they are shared.
+    """See `neuralfield.rendering.Renderer`; for float32 without `unsupported_network_reason`; it
+    closes workers that are its own.
     """
 
     def __init__(

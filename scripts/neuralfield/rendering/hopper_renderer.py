@@ -38,9 +38,8 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
 
 
 class HopperRenderer:
-    """See `neuralfield.rendering.Renderer`; parameters are read once, here.
-
-    `training_size_px` is that of the training image, whose corners are those of the encoding.
+    """See `neuralfield.rendering.Renderer`; parameters are read once; `training_size_px` is for
+    corners.
     """
 
     def __init__(

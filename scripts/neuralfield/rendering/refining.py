@@ -86,10 +86,9 @@ def refined(
 
 
 def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray) -> np.float32:
-    """Return how much the result of the filter should count.
+    """Return how much the filter's result should count: the difference against the fine detail.
 
-    The difference of the results is compared with the fine detail of the small image; it grows with
-    the scale, by about its power 1.4.
+    That grows with the scale, by about its power 1.4.
     """
     padded = np.pad(small, ((0, 0), (1, 1), (1, 1)), "edge")
     rows, columns = padded[:, :, 1:-1], padded[:, 1:-1]

@@ -40,12 +40,11 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
+    """Render bands from top to bottom, float32 in [0, 1], shape (rows, width, channels).
 
     The image is enlarged by the network's factor, again and again, until it is no smaller than the
     render, and the exact box filter makes the render of that. The whole step before the last one is
-    in memory; of the last one, and of the render, only a band. Bands are float32 in [0, 1], shape
-    (rows, width, channels). `threads` makes no difference to the result.
+    in memory; of the last one, and of the render, only a band. `threads` do not change the result.
     """
     image = with_light(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)

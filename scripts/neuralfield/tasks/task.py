@@ -95,10 +95,9 @@ class Objective(ABC):
     @property
     @abstractmethod
     def block_samples(self) -> int:
-        """Samples that pass through the network together, on the tape.
+        """Samples that pass through the network together, on the tape, and change the result.
 
-        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
-        sums are taken block by block.
+        Few enough for a core's cache, or to keep a GPU's memory free.
         """
 
     @property
@@ -142,8 +141,7 @@ class Task(ABC):
 
     @abstractmethod
     def identity(self) -> list[Any]:
-        """Return all that the result depends on but training settings, engine and device, as
-        plain values."""
+        """Return all that the result depends on but training settings, engine and device."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:

@@ -57,10 +57,7 @@ def publish_results(
     execution: Execution,
     finish: Finish = lambda trainer: trainer.task.model,
 ) -> None:
-    """Write the network, the history, the snapshots and a record of how they were made.
-
-    `finish` returns what the file has beside the weights, if that depends on them.
-    """
+    """Write network, history, snapshots and record; `finish` adds what depends on weights."""
     _publish_snapshots(trainer, folder, checkpoints)
     _save_best_network(trainer, model, execution, finish)
     table = io.StringIO()
