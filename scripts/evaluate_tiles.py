@@ -44,14 +44,14 @@ def main(
     width, height = tiling.width, tiling.height
     overview = Overview(width, height, networks.channels, overview_megapixels)
     measured = RunningMetrics(threads)
-    columns_at_seams = tiling.columns_at_seams(np.arange(width) + 0.5)
+    columns_at_seams = tiling.at_seams(tiling.columns, np.arange(width) + 0.5)
     top = 0
     for band in render_bands(
         networks, width, height, device=select_device(device), threads=threads
     ):
         bottom = top + len(band)
         truth = whole.window(0, top, width, bottom).values()
-        rows_at_seams = tiling.rows_at_seams(np.arange(top, bottom) + 0.5)
+        rows_at_seams = tiling.at_seams(tiling.rows, np.arange(top, bottom) + 0.5)
         at_seams = np.logical_or(rows_at_seams[:, None], columns_at_seams)
         measured.add(as_seen(band), as_seen(truth), at_seams)
         overview.add(band)

@@ -91,22 +91,3 @@ class UpscalingNetwork(Network[Conv2d]):
         super().to(device, dtype)
         self.image = device.asarray(self.image, dtype=dtype)
         return self
-
-
-def with_light(values: np.ndarray) -> np.ndarray:
-    """Multiply colour by alpha, so that what is hidden does not bleed into what is seen; values
-    of shape (height, width, channels) without alpha are returned as they are.
-    """
-    if values.shape[2] < 4:
-        return values
-    return np.concatenate([values[..., :3] * values[..., 3:], values[..., 3:]], axis=2)
-
-
-def without_light(values: np.ndarray) -> np.ndarray:
-    """Invert `with_light`; black where nothing is seen. In [0, 1]."""
-    values = np.clip(values, 0, 1)
-    if values.shape[2] < 4:
-        return values
-    alpha = values[..., 3:]
-    colour = np.divide(values[..., :3], alpha, out=np.zeros_like(values[..., :3]), where=alpha > 0)
-    return np.concatenate([np.minimum(colour, 1), alpha], axis=2)

@@ -5,7 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
+from neuralfield.images.metrics import as_seen
 from neuralfield.images.resizing import resize_channel
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device, to_host
@@ -67,7 +68,7 @@ class Crops:
         self.reach = settings.reach_px
         self.side = crop_side(settings, values)
         self._places = [side - self.side + 1 for side in values.shape[:2]]
-        light, around = with_light(values), (self.reach, self.reach)
+        light, around = as_seen(values), (self.reach, self.reach)
         enlarged = reduced_and_enlarged(light, settings.factor)
         padded = np.pad(enlarged, (around, around, (0, 0)), mode="edge")
         self.enlarged = device.asarray(padded, dtype=dtype)
