@@ -192,23 +192,16 @@ def _may_use_kernels(field: Settings) -> bool:
     return training["precision"] != "float64" and training["engine"] != "tape"
 
 
-def training_minutes(
-    image: Settings, field: Settings, threads: int, gpus: int, attempt: int = 1
-) -> int:
-    """Return the time of a training; see `batch_minutes`."""
-    return batch_minutes([(image, field)], threads, gpus, attempt)
-
-
 def batch_minutes(
     networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
 ) -> int:
     """Return the time of trainings in one job, each an image and a network: one after another."""
     work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
-    return _minutes(work_s, networks[0][1]["training"], attempt)
+    return minutes(work_s, networks[0][1]["training"], attempt)
 
 
-def _minutes(work_s: float, training: Settings, attempt: int) -> int:
-    """Return the time that a training asks for: more at each attempt, up to the settings' limit."""
+def minutes(work_s: float, training: Settings, attempt: int = 1) -> int:
+    """Return the time that a job asks for: more at each attempt, up to a training's limit."""
     minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
     return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
@@ -263,11 +256,6 @@ def table_memory_mb(table: Settings, gpus: int) -> int:
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil(8 * values / 1e6)
 
 
-def table_minutes(table: Settings, attempt: int = 1) -> int:
-    """Return the time of a table's training; see `batch_minutes`."""
-    return _minutes(table_training_s(table), table["training"], attempt)
-
-
 def table_training_s(table: Settings) -> float:
     """Return the seconds of the steps of a table's training, on the tape."""
     training = table["training"]
@@ -302,12 +290,6 @@ def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((images + tape + 64 * weights) / 1e6)
 
 
-def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: int = 1) -> int:
-    """Return the time of a classifier's training; see `batch_minutes`."""
-    work_s = classifier_training_s(classifier, threads, gpus)
-    return _minutes(work_s, classifier["training"], attempt)
-
-
 def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> float:
     """Return the seconds of the steps of a classifier; a kernel has products at every place."""
     count, shape = classifier_header(classifier)
@@ -323,12 +305,6 @@ def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> floa
     flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
     step_s = GPU_STEP_S[engine] + 6 * products * images / flop_per_s
     return training["steps"] * step_s
-
-
-def rendering_minutes(points: float, field: Settings, threads: int, gpus: int) -> int:
-    """Return the time of a job that renders."""
-    work_s = rendering_s(points, field, threads, gpus)
-    return min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
 
 
 def rendering_s(points: float, field: Settings, threads: int, gpus: int) -> float:

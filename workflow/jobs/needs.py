@@ -91,8 +91,8 @@ class Needs:
         return estimates.training_memory_mb(*together, threads, self.gpus(wildcards))
 
     def training_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
-        together = self._image_and_network(wildcards)
-        return estimates.training_minutes(*together, threads, self.gpus(wildcards), attempt)
+        together = [self._image_and_network(wildcards)]
+        return estimates.batch_minutes(together, threads, self.gpus(wildcards), attempt)
 
     def longest_first(self, wildcards: Any) -> float:
         """Return the priority of a training: what starts last should not be what takes longest."""
@@ -108,10 +108,15 @@ class Needs:
         self, wildcards: Any, longer_side_px: float, threads: int, images: int = 1
     ) -> int:
         network, points = self.plan.network_of(wildcards), images * longer_side_px**2
-        return estimates.rendering_minutes(points, network, threads, self.gpus(wildcards))
+        work_s = estimates.rendering_s(points, network, threads, self.gpus(wildcards))
+        return estimates.minutes(work_s, {})
 
     def table_memory_mb(self, wildcards: Any) -> int:
         return estimates.table_memory_mb(self.plan.network_of(wildcards), self.gpus(wildcards))
+
+    def table_minutes(self, wildcards: Any, attempt: int) -> int:
+        table = self.plan.network_of(wildcards)
+        return estimates.minutes(estimates.table_training_s(table), table["training"], attempt)
 
     def classifier_memory_mb(self, wildcards: Any, threads: int) -> int:
         network = self.plan.network_of(wildcards)
@@ -119,7 +124,8 @@ class Needs:
 
     def classifier_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
         network = self.plan.network_of(wildcards)
-        return estimates.classifier_minutes(network, threads, self.gpus(wildcards), attempt)
+        work_s = estimates.classifier_training_s(network, threads, self.gpus(wildcards))
+        return estimates.minutes(work_s, network["training"], attempt)
 
     def tiles_s(self, job: TileJob) -> float:
         return len(job.tiles) * self.longest_first(job.first_tile)
