@@ -13,7 +13,7 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import TRAINING_KEYS
 from neuralfield.images.tiling import Tiling
-from neuralfield.system.files import write_atomically, write_json
+from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
@@ -55,8 +55,7 @@ def main(
     together = joint_history(tables, weights / weights.sum())
     rows = zip(*together.values(), strict=True)
     cells = [["" if math.isnan(value) else f"{value:.9g}" for value in row] for row in rows]
-    lines = [",".join(line) for line in ([*together], *cells)]
-    write_atomically(history, "".join(f"{line}\n" for line in lines).encode())
+    write_csv(history, together, cells)
     written = joint_record(records)
     written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
     write_json(record, written)

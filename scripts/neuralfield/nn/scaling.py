@@ -47,7 +47,7 @@ class Scaling:
 def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
     """Compute the scaling of columns, shape (n, columns); a constant column becomes 0.
 
-    ``standard`` scales to mean 0 and population deviation 1, ``range`` to [-1, 1]; ``none`` not.
+    ``standard`` scales to mean 0 and population deviation 1, ``range`` to [-1, 1]; ``none`` keeps values.
     """
     if rule == "none":
         return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))

@@ -5,15 +5,17 @@ Network file systems deviate from this, and comments say where that is handled.
 """
 
 import contextlib
+import csv
 import errno
 import fcntl
+import io
 import json
 import os
 import re
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,6 +102,13 @@ def write_json(path: Path, content: Any, *, indent: int = 2, allow_nan: bool = T
     """Write a JSON file that people can read."""
     text = json.dumps(content, indent=indent, allow_nan=allow_nan)
     write_atomically(path, f"{text}\n".encode())
+
+
+def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table with the names of its columns in the first line."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    write_atomically(path, text.getvalue().encode())
 
 
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:

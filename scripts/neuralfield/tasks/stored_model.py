@@ -55,7 +55,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     @classmethod
     @abstractmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of anybody's file, with any exception: nothing is believed unchecked."""
+        """Make a model out of anybody's file, which is checked: any exception may be raised."""
 
     @abstractmethod
     def fresh_network(self) -> AnyNetwork:
