@@ -47,7 +47,7 @@ class Scaling:
 def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
     """Compute the scaling of columns, shape (n, columns); a constant column becomes 0.
 
-    ``standard`` scales to mean 0 and population deviation 1, ``range`` to [-1, 1]; ``none`` keeps values.
+    ``standard`` gives mean 0 and (population) deviation 1, ``range`` [-1, 1], ``none`` no change.
     """
     if rule == "none":
         return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))
