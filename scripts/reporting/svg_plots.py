@@ -76,9 +76,7 @@ class _Axis:
 def learning_curves(
     curves: Iterable[Curve], x_label: str, y_text: Callable[[float], str] = in_decibels
 ) -> str:
-    """Plot learning curves over a logarithmic axis, as an ``<svg>`` element, without infinite
-    points.
-    """
+    """Plot learning curves over a logarithmic axis, where they are finite, as an ``<svg>``."""
     kept = []
     for curve in curves:
         shown = np.isfinite(curve.measured) & np.isfinite(curve.x) & (curve.x > 0)

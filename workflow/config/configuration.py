@@ -199,9 +199,7 @@ def _tidied(value: Any, key: str = "") -> Any:
 def _disagreements(
     settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield what no single key is to blame for; `own_keys` are each network's own training
-    settings.
-    """
+    """Yield what no single key is to blame for; `own_keys` are each network's training settings."""
     for name, image in settings["images"].items():
         if name.lower() in TAKEN_NAMES:
             expected = f"another name: results/{name.lower()} is for {name.lower()}"

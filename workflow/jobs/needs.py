@@ -135,9 +135,7 @@ class Needs:
         return self._given_threads(job.kind) or self.training_threads(job.run)
 
     def tiles_resources(self, job: TileJob) -> dict[str, Any]:
-        """Return the estimates for a job on tiles: the memory of those that are trained together,
-        and read ahead, and the time of all.
-        """
+        """Return a job's estimates: time of all tiles, and memory of those in memory together."""
         network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
         gpus = self.gpus(job.run)
         return self._resources_of_several(

@@ -15,9 +15,7 @@ from neuralfield.tasks.image.tile_files import changes_since
 def incomplete_again(
     workflow: Any, log: Callable[[str], None], contents: Callable[[], Iterable[Contents]]
 ) -> Callable[[Any], list[str]]:
-    """Return an input function without files: it forces folders that lost some, unseen by
-    Snakemake.
-    """
+    """Return an input function without files: it forces folders that lost some of theirs."""
 
     def input_function(wildcards: Any) -> list[str]:
         if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):

@@ -47,8 +47,7 @@ e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer; no activation marks the last. The affine output is multiplied by `frequency`
-    first.
+    """One layer: its affine output times `frequency`, and then an activation, except in the last.
 
     It has `factors` parts that ``product`` multiplies; `wavelet_scale` is how narrow a wavelet is.
     """

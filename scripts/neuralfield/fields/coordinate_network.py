@@ -144,9 +144,7 @@ class Output:
 
 
 class CoordinateNetwork(Network[Layer]):
-    """An image as a function: positions in, values out. An activation follows each layer but the
-    last.
-    """
+    """An image as a function: positions in, values out; an activation between each two layers."""
 
     def __init__(
         self,

@@ -73,9 +73,7 @@ class UpscalingNetwork(Network[Conv2d]):
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Return enlarged images, given with the pixels around that the network reaches, with
-        detail added.
-        """
+        """Add detail to enlarged images, which come with the pixels around that it reaches."""
         x = Tensor(enlarged - enlarged.dtype.type(0.5))
         for layer in self.layers[:-1]:
             x = ops.relu(layer(x))

@@ -30,8 +30,7 @@ GreyRows = Callable[[int, int], np.ndarray]
 
 @dataclass(frozen=True)
 class EdgeFilter:
-    """A Gaussian along columns and rows, then a Laplacian; the border's pixels are repeated beyond
-    it.
+    """A Gaussian and a Laplacian, for which the border's pixels are repeated beyond it.
 
     Raises `ConfigError` where `sigma_px` is not above 0, or `kernel_size` is not odd.
     """

@@ -132,9 +132,7 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
-    """Make an image of levels, uint8 or uint16, (height, width, 1, 3 or 4); ``auto`` keeps all
-    channels.
-    """
+    """Make an image of levels (height, width, 1, 3 or 4); ``auto`` keeps all channels."""
     own_mode = MODES[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":

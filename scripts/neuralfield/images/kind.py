@@ -55,9 +55,7 @@ class Kind(StrEnum):
 
 
 class ToneCount:
-    """Counts of an image's tones beside edges and away from them; the seam of bands may hide an
-    edge.
-    """
+    """Counts of an image's tones beside edges and away from them; seams of bands may hide edges."""
 
     def __init__(self) -> None:
         self._pixels = self._edges = 0

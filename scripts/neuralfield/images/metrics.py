@@ -101,9 +101,7 @@ def _gradient_lengths(values: np.ndarray) -> np.ndarray:
 
 
 def as_seen(values: np.ndarray) -> np.ndarray:
-    """Multiply colour by alpha: what is hidden has any value; shape (h, w, c), the same without
-    alpha.
-    """
+    """Multiply colour (h, w, c) by its alpha, if it has one: what is hidden may have any value."""
     if values.shape[2] != 4:
         return values
     return np.concatenate([values[..., :3] * values[..., 3:], values[..., 3:]], axis=2)
@@ -210,9 +208,7 @@ class RunningMetrics:
         self._above: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
-        """Add rows, float32 in [0, 1], (rows, width, channels); `at_seams` marks pixels between
-        tiles.
-        """
+        """Add rows in [0, 1], (rows, width, channels); `at_seams` marks pixels between tiles."""
         starts = range(0, image.shape[1], _BLOCK_PX)
         parts = [np.s_[:, start : start + _BLOCK_PX] for start in starts]
         for error, error_at_seams, count_at_seams, wrong in self._pool.map(
@@ -258,8 +254,7 @@ class RunningMetrics:
 def _errors(
     image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray
 ) -> tuple[float, float, int, int]:
-    """Return sums of squared errors, of all pixels and at seams, the values there, and the pixels
-    of another colour."""
+    """Return sums of squared errors, of all and at seams, the values there, and wrong pixels."""
     squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
     count = int(np.count_nonzero(at_seams)) * image.shape[2]
     wrong = wrong_pixels(image, reference) if image.shape[2] == 1 else 0

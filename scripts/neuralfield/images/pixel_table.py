@@ -29,9 +29,7 @@ _MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
 
 
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
-    """Write pixels as rows of a CSV, from the top left: the shortest decimals of level /
-    `max_value`.
-    """
+    """Write pixels as rows of a CSV: the shortest decimals that read back to the same float32."""
     mode = "grey" if image.channels == 1 else image.mode
     texts_of_levels = _level_texts(image.max_value)
     with replacing(path) as temporary, temporary.open("wb") as file:

@@ -32,9 +32,7 @@ class Scaling:
 
     @classmethod
     def from_description(cls, found: Any, columns: int) -> "Scaling":
-        """Make a scaling of what `described` gave; ValueError, KeyError or TypeError if it is
-        damaged.
-        """
+        """Make a scaling of what `described` gave; ValueError, KeyError or TypeError for others."""
         centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
         for name, values in (("centre", centre), ("spread", spread)):
             if values.shape != (columns,) or not np.isfinite(values).all():

@@ -29,9 +29,7 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; for float32 without `unsupported_network_reason`; it
-    closes workers that are its own.
-    """
+    """See `neuralfield.rendering.Renderer`; for float32 without an `unsupported_network_reason`."""
 
     def __init__(
         self, network: CoordinateNetwork, threads: int, shared: Workers | None = None

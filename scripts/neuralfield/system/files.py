@@ -149,9 +149,7 @@ def visible_files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
-    """Turn failures (`what`) of file systems, with `path` or the file at fault, into a
-    `StorageError`.
-    """
+    """Turn failures (`what`) into a `StorageError` of `path`, or else of the file at fault."""
     try:
         yield
     except OSError as error:

@@ -49,9 +49,7 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file whose reads are limited to its size: decoders request, and Python allocates, any
-    claim.
-    """
+    """A file whose reads are limited to its size: decoders request whatever a header claims."""
 
     def __init__(self, path: str) -> None:
         super().__init__(io.FileIO(path, "rb"))

@@ -9,9 +9,7 @@ _TEMPLATE = Path(__file__).parent / "template" / "pyramid.html.j2"
 
 
 def pyramid_page(image: str, field: str, width: int, height: int, suffix: str) -> str:
-    """Return the page of a pyramid with these sides in px; tiles with `suffix` are in
-    ``image_files``.
-    """
+    """Return the page of a pyramid; sides are in px, and the tiles lie in ``image_files``."""
     described = {
         "width": width,
         "height": height,

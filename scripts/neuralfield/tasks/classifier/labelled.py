@@ -54,9 +54,7 @@ class LabelledImages:
         return digest.hexdigest()
 
     def require_fit(self, shape: ImageShape, classes: int, like: str) -> None:
-        """Check that a network trained with others can take these: `like` describes size and
-        labels.
-        """
+        """Check that a network can take these: `like` describes what it was trained with."""
         if self.shape != shape:
             found = f"labels images of {self.shape.width} x {self.shape.height} pixels"
             raise InputError(self.where, found, f"{shape.width} x {shape.height}, {like}")
@@ -68,9 +66,7 @@ class LabelledImages:
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """Find files of images and labels in a folder, packed or not; `InputError` for none, or
-    several.
-    """
+    """Find a file of images and one of labels, packed or not, in a folder; or `InputError`."""
     found = []
     for name in names:
         present = [p for p in (Path(folder, name), Path(folder, f"{name}.gz")) if p.is_file()]

@@ -27,8 +27,7 @@ _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 @kernel_part(**_OPTIONS)
 def _near_corner(coordinate, resolution):
-    """Find the corner of a point's cell nearest to the origin, along an axis, and how far the
-    point is from there."""
+    """Find a cell's corner nearest to the origin, along an axis, and the point's way from it."""
     position = (coordinate + _ONE) * _HALF * resolution
     # a point on the far edge belongs to the last cell
     near = min(max(np.floor(position), _ZERO), resolution - _ONE)

@@ -30,13 +30,11 @@ _REORDERED = {"contract", "reassoc", "nsz"}
 
 @entry_point
 def find_similar(image, tops, lefts, start, stop, found):
-    """Find the patches that are most like those from `start` to `stop`, within a square around
-    each.
+    """Find the patches within a square around each that are most like those from `start` to `stop`.
 
     `image` is float32, (height, width), and `tops` and `lefts`, int32, are corners of all patches.
     Into `found`, uint16, (patches, GROUP), go corners of the most similar ones, the patch itself
-    first: places in the square of the corners within reach, row by row; repeated where there are
-    fewer.
+    first: places in the square, row by row; repeated where there are fewer.
     """
     height, width = image.shape
     distances = np.empty(_SIDE, np.float32)

@@ -36,9 +36,7 @@ def _uniform(word):
 
 @kernel_part
 def spread(pixel, step, points, seed, words, offsets):
-    """Write offsets, (points, 2), from a pixel's centre in px; `words` has 4 * points + 8 of work
-    memory.
-    """
+    """Write offsets (points, 2) from a pixel's centre in px; `words` are work memory."""
     first_points = (points + 1) // 2
     counters = (first_points + 1) // 2
     purpose = np.uint64(STREAM_JITTER)

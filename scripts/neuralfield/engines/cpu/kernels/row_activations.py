@@ -44,9 +44,7 @@ def activate_rows(table, layer, first, count, memory, narrowness):
 
 @kernel_part
 def gradients_before_rows(table, layer, first, count, memory, found, length, narrowness):
-    """Replace a layer's GRADIENTS by those before its activation; `found` has rows of `length`
-    numbers.
-    """
+    """Replace a layer's GRADIENTS by those before its activation; `found` has rows of `length`."""
     size = table[layer, FAN_OUT]
     part = size // table[layer, FACTORS]
     for index in range(count):
@@ -71,9 +69,7 @@ def multiply(target, source):
 
 @kernel_part
 def _multiply_parts(argument, value, factors, kept, behind):
-    """Replace each of equal parts by the product of the others; `kept` and `behind` are work
-    memory.
-    """
+    """Replace each of equal parts by the others' product; `kept` and `behind` are work memory."""
     part = value.size
     kept[:] = argument
     value[:], argument[:part] = argument[:part], 1

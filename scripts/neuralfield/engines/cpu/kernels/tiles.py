@@ -16,9 +16,7 @@ _WORD_BYTES = 4
 
 
 def _tile_shape() -> tuple[int, int]:
-    """Choose rows, and vectors across, of a tile for this processor's registers; results are the
-    same.
-    """
+    """Choose a tile's rows, and vectors across, to fill registers; no result depends on it."""
     return (6, 4) if _FEATURES.get("avx512f") else (6, 1)
 
 
