@@ -1,22 +1,19 @@
 """Compare the networks of sweeps: means, spreads and ranks over random seeds and images."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
 from entry.job import run_job
 from entry.sweep_tables import MEASURES, TableRow, read_table
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_csv
 
 
 def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[str]) -> None:
-    """Write both tables; the rows of a sweep stand together, the best first.
+    """Write both tables from that of ``summarize.py`` with labels, the best of each sweep first.
 
-    `comparison` has a row for each combination of each sweep, over all its images and seeds;
-    `by_image` has one for each combination and image, over its seeds. `summary` is that of
-    ``summarize.py`` with labels.
+    `comparison` has a row for each combination of a sweep, over all images and seeds; `by_image`
+    has one for each image too.
     """
     runs = read_table(summary)
     overall, images = [], []
@@ -25,8 +22,8 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
         on_images = on_each_image(own)
         images += on_images
         overall += over_all_images(own, on_images)
-    _write_table(comparison, overall)
-    _write_table(by_image, images)
+    for path, rows in ((comparison, overall), (by_image, images)):
+        write_csv(path, rows[0], ([row[name] for name in rows[0]] for row in rows))
 
 
 def on_each_image(runs: Sequence[TableRow]) -> list[TableRow]:
@@ -83,14 +80,6 @@ def _by_combination(runs: Sequence[TableRow]) -> list[tuple[TableRow, list[Table
         ({k: v for k, v in of[0].items() if k in described or k.startswith("setting_")}, of)
         for of in groups.values()
     ]
-
-
-def _write_table(path: Path, rows: Sequence[TableRow]) -> None:
-    content = io.StringIO()
-    table = csv.DictWriter(content, rows[0], lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_atomically(path, content.getvalue().encode())
 
 
 if __name__ == "__main__":

@@ -31,11 +31,9 @@ def main(
 ) -> None:
     """Compare the render at the image's own size with the image, band by band.
 
-    For `mosaic` and `pixels` see ``gather_tiles.py`` and ``unpack.py``. Networks other than the
-    expected ones are refused. `metrics` is written as `evaluate.py` does, with ``tiles`` and
-    ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles (see
-    `Tiling.columns_at_seams`); into the folder `comparison` goes redraw.png, reduced like the
-    overview of the image.
+    `metrics` is written as `evaluate.py` does, with ``tiles`` and ``seam_psnr_db``, the PSNR near
+    the edges of tiles; into the folder `comparison` goes redraw.png, reduced like the overview of
+    the image.
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)
@@ -46,14 +44,14 @@ def main(
     width, height = tiling.width, tiling.height
     overview = Overview(width, height, networks.channels, overview_megapixels)
     measured = RunningMetrics(threads)
-    columns_at_seams = tiling.columns_at_seams(np.arange(width) + 0.5)
+    columns_at_seams = tiling.at_seams(tiling.columns, np.arange(width) + 0.5)
     top = 0
     for band in render_bands(
         networks, width, height, device=select_device(device), threads=threads
     ):
         bottom = top + len(band)
         truth = whole.window(0, top, width, bottom).values()
-        rows_at_seams = tiling.rows_at_seams(np.arange(top, bottom) + 0.5)
+        rows_at_seams = tiling.at_seams(tiling.rows, np.arange(top, bottom) + 0.5)
         at_seams = np.logical_or(rows_at_seams[:, None], columns_at_seams)
         measured.add(as_seen(band), as_seen(truth), at_seams)
         overview.add(band)

@@ -13,7 +13,7 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import TRAINING_KEYS
 from neuralfield.images.tiling import Tiling
-from neuralfield.system.files import write_atomically, write_json
+from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
@@ -34,10 +34,9 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
-    `tiles` are the lists of the files of all of them, row by row, beside their folders; see
-    `tile_files`. The models are not read, but for the first: the lists have their checksums.
-    `history` has at each step the sum of the seconds, and means over pixels of the errors. Networks
-    of tiles other than the expected ones are refused.
+    `tiles` are the lists of the files of all tiles, row by row. Only the first model is read: the
+    lists have the checksums. `history` has the sum of the seconds, and means over pixels of the
+    errors.
     """
     files = {tile: (path, found) for path in tiles for tile, found in read_list(path).items()}
     first, folder = tiling.tile(0, 0), tiles[0].parent
@@ -56,8 +55,7 @@ def main(
     together = joint_history(tables, weights / weights.sum())
     rows = zip(*together.values(), strict=True)
     cells = [["" if math.isnan(value) else f"{value:.9g}" for value in row] for row in rows]
-    lines = [",".join(line) for line in ([*together], *cells)]
-    write_atomically(history, "".join(f"{line}\n" for line in lines).encode())
+    write_csv(history, together, cells)
     written = joint_record(records)
     written["sha256"] = {path.name: sha256_of(path) for path in (mosaic, history)}
     write_json(record, written)

@@ -26,10 +26,7 @@ DOTS_PER_INCH = 160
 
 
 def inline_svg(draw: Draw, name: str) -> str:
-    """Return a plot as an ``<svg>`` element for the page.
-
-    `name` is a prefix of every id inside, so that several figures can stand on one page.
-    """
+    """Return a plot as an ``<svg>`` element, whose ids all begin with `name`."""
     settings: dict[Any, Any] = LETTERS | {
         "svg.fonttype": "none",
         "svg.hashsalt": name,

@@ -46,11 +46,7 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class BestRender:
-    """The best render of an image, and a plain enlargement; images are data URIs.
-
-    `title` is that of the image, `label` that of the network and `plain_name` that of the best
-    filter. Without a larger source there is only the redraw.
-    """
+    """The best render of an image, and an enlargement, if the source is larger, as data URIs."""
 
     title: str
     label: str
@@ -91,9 +87,7 @@ class SweepSection:
 
 
 def gather_sweeps(tables: Sequence[Path], results: Path) -> list[SweepSection]:
-    """Read ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, and the best
-    images, which lie in the folders ``{image}/{field}/comparison`` of `results`.
-    """
+    """Read the tables of sweeps, and the best images from ``{image}/{field}/comparison``."""
     runs, overall, images = (read_table(path) for path in tables)
     return [
         _section(

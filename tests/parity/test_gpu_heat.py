@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from neuralfield.system.device import gpu_is_present, select_device
-from neuralfield.system.heat import GpuSensor, HeatGuard
+from neuralfield.system.heat import HeatGuard, gpu_sensor
 
 pytestmark = [
     pytest.mark.gpu,
@@ -15,7 +15,7 @@ pytestmark = [
 
 def test_the_sensor_reads_the_temperature_of_the_gpu_that_is_computed_on():
     device = select_device("gpu")
-    celsius = GpuSensor(device).read_celsius()
+    celsius = gpu_sensor(device)()
     assert 5 < celsius < 110
     runtime = device.xp.cuda.runtime
     bus = runtime.deviceGetPCIBusId(runtime.getDevice())
@@ -25,6 +25,6 @@ def test_the_sensor_reads_the_temperature_of_the_gpu_that_is_computed_on():
 
 
 def test_a_gpu_is_too_hot_for_a_limit_below_its_temperature_and_not_above():
-    sensor = GpuSensor(select_device("gpu"))
+    sensor = gpu_sensor(select_device("gpu"))
     assert HeatGuard(sensor, 1, print).is_too_hot()
     assert not HeatGuard(sensor, 150, print).is_too_hot()

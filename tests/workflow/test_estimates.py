@@ -87,7 +87,7 @@ def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
         field({"batch_pixels": 0, "steps": 1_000, "engine": engine}) for engine in ("auto", "tape")
     )
     least = estimates.STARTING_MINUTES
-    quick, slow = (estimates.training_minutes(IMAGE, f, 2, 0) - least for f in (cpu, tape))
+    quick, slow = (estimates.batch_minutes([(IMAGE, f)], 2, 0) - least for f in (cpu, tape))
     assert slow == pytest.approx(4 * quick, rel=0.01)
     memory = [estimates.training_memory_mb(IMAGE, f, 2, 0) for f in (cpu, tape)]
     assert memory[0] > memory[1]
@@ -95,7 +95,7 @@ def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
 
 def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
     def minutes(gpus, **training):
-        return estimates.training_minutes(IMAGE, field(training), 2, gpus)
+        return estimates.batch_minutes([(IMAGE, field(training))], 2, gpus)
 
     least = estimates.STARTING_MINUTES
     assert least < minutes(1, batch_pixels=0, steps=100_000) < minutes(0, batch_pixels=0)
@@ -108,7 +108,7 @@ def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
 
 def test_a_budget_is_the_time_of_a_training(field):
     def minutes(gpus, **training):
-        return estimates.training_minutes(IMAGE, field(training), 2, gpus)
+        return estimates.batch_minutes([(IMAGE, field(training))], 2, gpus)
 
     least, long = estimates.STARTING_MINUTES, {"steps": 10_000_000, "batch_pixels": 0}
     assert minutes(0, budget=3600, **long) == minutes(1, budget=3600, steps=1) == least + 60
@@ -119,7 +119,7 @@ def test_a_budget_is_the_time_of_a_training(field):
 
 def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit(field):
     def minutes(attempt, **training):
-        return estimates.training_minutes(IMAGE, field(training), 2, 0, attempt)
+        return estimates.batch_minutes([(IMAGE, field(training))], 2, 0, attempt)
 
     assert minutes(3) == 3 * minutes(1)
     limited = {"steps": 1_000_000, "time_limit_s": 3000}

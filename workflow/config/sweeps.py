@@ -265,10 +265,7 @@ def _value_mistakes(
     settings: Mapping[str, Any],
     where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """Yield a setting that a network lacks, or a value that is not for it; once for all fields.
-
-    `place` ends in the key, or in the key and the number of the value in its list.
-    """
+    """Yield a setting that a network lacks, or a value that is not for it; once for all fields."""
     known = read_schema()["$defs"]
     training = known["training"]["properties"]
     for base in bases:

@@ -7,7 +7,6 @@ cluster, which read the Snakefile anew, find the same batches there.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from config.sweeps import Sweep
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import storage_errors
+from neuralfield.system.provenance import json_digest
 from neuralfield.tasks.training_settings import BUDGETS, MAKES_NO_DIFFERENCE
 
 LEDGER = Path("results/batches.jsonl")
@@ -91,10 +91,7 @@ def read_ledger(path: Path = LEDGER) -> Ledger:
 
 
 def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
-    """Write batches to a ledger that does not have them yet; `known` is what they are based on.
-
-    Nothing is written if another process has put one of the runs elsewhere in the meantime.
-    """
+    """Write batches that are based on what is `known`, unless another process has changed that."""
     if not batches:
         return
     with storage_errors(path, "cannot be written"):
@@ -140,8 +137,7 @@ def arrange(
     """Put runs that have no place into new batches, and return the lines to add to the ledger.
 
     A run keeps its place as long as its settings are the same. Two lose it: one that is missing
-    from a batch others of which are made, since only it has to be made again; and one that was
-    alone and is missing. `limits` says how many runs the batch of a run may have at the most.
+    from a batch others of which are made, and one that was alone and is missing.
     """
     if not ledger.lines and max(limits.values(), default=1) == 1:
         return {}
@@ -165,7 +161,7 @@ def arrange(
         while runs:
             size = limits[runs[0]]
             together, runs = [entries[run] for run in runs[:size]], runs[size:]
-            name = _digest(together)[:10] if len(together) > 1 else ALONE
+            name = json_digest(together)[:10] if len(together) > 1 else ALONE
             placed.setdefault(name, []).extend(together)
     moved = {
         name: [entry for entry in entries if ledger.place.get(entry) != name]
@@ -193,14 +189,13 @@ def limits_of(
 
 
 def _entry(run: ImageNetwork, fields: Mapping[str, Any]) -> Entry:
-    return run, _digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
+    return run, json_digest(without_settings(fields[run.field], MAKES_NO_DIFFERENCE))[:16]
 
 
 def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
     """Return a digest that is equal for runs that may be in one batch.
 
-    It covers the size and the channels of the training image as far as settings and the file's
-    header tell; with ``mode: auto`` the channels are known when the pixels are read.
+    It covers size and channels of the image as far as settings and the file's header tell.
     """
     image = images[run.image]
     try:
@@ -208,17 +203,13 @@ def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any
     except InputError:
         source = image["path"]
     training_image = (source, image.get("size"), image["mode"])
-    return _digest((training_image, without_settings(fields[run.field], VARIED)))
+    return json_digest((training_image, without_settings(fields[run.field], VARIED)))
 
 
 def without_settings(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     """Leave some settings of its training out of those of a network."""
     training = {key: v for key, v in settings["training"].items() if key not in keys}
     return {**settings, "training": training}
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read(file: BinaryIO) -> Ledger:

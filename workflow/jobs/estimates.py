@@ -142,11 +142,7 @@ def points_per_step(image: Settings, training: Settings) -> int:
 
 
 def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int) -> int:
-    """Return the memory of a training on the machine.
-
-    It holds the image as a table and, without a GPU, every layer's values for the points that each
-    thread works on.
-    """
+    """Return the memory of a training on the machine: the image as a table, and layers' values."""
     table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
@@ -196,31 +192,16 @@ def _may_use_kernels(field: Settings) -> bool:
     return training["precision"] != "float64" and training["engine"] != "tape"
 
 
-def training_minutes(
-    image: Settings, field: Settings, threads: int, gpus: int, attempt: int = 1
-) -> int:
-    """Return the time of a training; see `batch_minutes`."""
-    return batch_minutes([(image, field)], threads, gpus, attempt)
-
-
 def batch_minutes(
     networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
 ) -> int:
-    """Return the time of trainings in one job, each an image and a network: one after another.
-
-    There are three products of matrices for each layer, point and step: one forwards, two
-    backwards.
-    """
+    """Return the time of trainings in one job, each an image and a network: one after another."""
     work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
-    return _minutes(work_s, networks[0][1]["training"], attempt)
+    return minutes(work_s, networks[0][1]["training"], attempt)
 
 
-def _minutes(work_s: float, training: Settings, attempt: int) -> int:
-    """Return the time that a training asks for.
-
-    It is longer at each attempt, because a cluster stops a job that takes longer than it asked for;
-    but never longer than the limit in the settings, at which the training leaves.
-    """
+def minutes(work_s: float, training: Settings, attempt: int = 1) -> int:
+    """Return the time that a job asks for: more at each attempt, up to a training's limit."""
     minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
     return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
@@ -275,11 +256,6 @@ def table_memory_mb(table: Settings, gpus: int) -> int:
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil(8 * values / 1e6)
 
 
-def table_minutes(table: Settings, attempt: int = 1) -> int:
-    """Return the time of a table's training; see `batch_minutes`."""
-    return _minutes(table_training_s(table), table["training"], attempt)
-
-
 def table_training_s(table: Settings) -> float:
     """Return the seconds of the steps of a table's training, on the tape."""
     training = table["training"]
@@ -291,10 +267,7 @@ def table_training_s(table: Settings) -> float:
 
 
 def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
-    """Return how many training images there are, and their size, from the file's first bytes.
-
-    A small set of small images is assumed where they do not tell.
-    """
+    """Return the number and the size of training images; small ones, if the file does not tell."""
     try:
         count, height, width = read_idx_shape(find_files(classifier["path"], TRAINING)[0], 3)
     except (NeuralfieldError, OSError):
@@ -317,12 +290,6 @@ def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
     return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((images + tape + 64 * weights) / 1e6)
 
 
-def classifier_minutes(classifier: Settings, threads: int, gpus: int, attempt: int = 1) -> int:
-    """Return the time of a classifier's training; see `batch_minutes`."""
-    work_s = classifier_training_s(classifier, threads, gpus)
-    return _minutes(work_s, classifier["training"], attempt)
-
-
 def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> float:
     """Return the seconds of the steps of a classifier; a kernel has products at every place."""
     count, shape = classifier_header(classifier)
@@ -338,12 +305,6 @@ def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> floa
     flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
     step_s = GPU_STEP_S[engine] + 6 * products * images / flop_per_s
     return training["steps"] * step_s
-
-
-def rendering_minutes(points: float, field: Settings, threads: int, gpus: int) -> int:
-    """Return the time of a job that renders."""
-    work_s = rendering_s(points, field, threads, gpus)
-    return min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
 
 
 def rendering_s(points: float, field: Settings, threads: int, gpus: int) -> float:

@@ -37,10 +37,7 @@ _REPORTED_BY_ONERROR = (
 
 
 def shorten(logger: logging.Logger, verbose: bool) -> None:
-    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose.
-
-    Its log file has all of them, and handlers of logger plugins are left as they are.
-    """
+    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose."""
     for handler in logger.handlers if not verbose else ():
         if handler.name == "DefaultStreamHandler" and handler.formatter:
             handler.setFormatter(ShortFailures(handler.formatter))

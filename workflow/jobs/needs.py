@@ -19,11 +19,7 @@ SHORT_JOB_S = 60
 
 
 class Needs:
-    """Functions that rules have for threads, priorities and resources.
-
-    Their arguments are those that Snakemake gives; an `ImageNetwork` may stand for wildcards.
-    `workflow` is Snakemake's.
-    """
+    """Functions that rules have for threads, priorities and resources; runs may be wildcards."""
 
     def __init__(self, plan: Plan, batches: Sequence[Batch], workflow: Any) -> None:
         self.plan, self._workflow = plan, workflow
@@ -77,8 +73,7 @@ class Needs:
         return self._workflow.resource_settings.cores or CORES_ON_A_CLUSTER
 
     def rendering_threads(self, wildcards: Any) -> int:
-        """Return a fair share of the cores: each network is rendered, evaluated and shown in a
-        time-lapse."""
+        """Return a fair share of the cores for a network's render, evaluation or time-lapse."""
         cores = self.all_cores(wildcards)
         if self._workflow.remote_exec or not self._workflow.resource_settings.cores:
             return cores
@@ -96,8 +91,8 @@ class Needs:
         return estimates.training_memory_mb(*together, threads, self.gpus(wildcards))
 
     def training_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
-        together = self._image_and_network(wildcards)
-        return estimates.training_minutes(*together, threads, self.gpus(wildcards), attempt)
+        together = [self._image_and_network(wildcards)]
+        return estimates.batch_minutes(together, threads, self.gpus(wildcards), attempt)
 
     def longest_first(self, wildcards: Any) -> float:
         """Return the priority of a training: what starts last should not be what takes longest."""
@@ -113,10 +108,15 @@ class Needs:
         self, wildcards: Any, longer_side_px: float, threads: int, images: int = 1
     ) -> int:
         network, points = self.plan.network_of(wildcards), images * longer_side_px**2
-        return estimates.rendering_minutes(points, network, threads, self.gpus(wildcards))
+        work_s = estimates.rendering_s(points, network, threads, self.gpus(wildcards))
+        return estimates.minutes(work_s, {})
 
     def table_memory_mb(self, wildcards: Any) -> int:
         return estimates.table_memory_mb(self.plan.network_of(wildcards), self.gpus(wildcards))
+
+    def table_minutes(self, wildcards: Any, attempt: int) -> int:
+        table = self.plan.network_of(wildcards)
+        return estimates.minutes(estimates.table_training_s(table), table["training"], attempt)
 
     def classifier_memory_mb(self, wildcards: Any, threads: int) -> int:
         network = self.plan.network_of(wildcards)
@@ -124,7 +124,8 @@ class Needs:
 
     def classifier_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
         network = self.plan.network_of(wildcards)
-        return estimates.classifier_minutes(network, threads, self.gpus(wildcards), attempt)
+        work_s = estimates.classifier_training_s(network, threads, self.gpus(wildcards))
+        return estimates.minutes(work_s, network["training"], attempt)
 
     def tiles_s(self, job: TileJob) -> float:
         return len(job.tiles) * self.longest_first(job.first_tile)
@@ -134,9 +135,7 @@ class Needs:
         return self._given_threads(job.kind) or self.training_threads(job.run)
 
     def tiles_resources(self, job: TileJob) -> dict[str, Any]:
-        """Return the estimates for a job on tiles: the memory of those that are trained together,
-        and read ahead, and the time of all.
-        """
+        """Return a job's estimates: time of all tiles, and memory of those in memory together."""
         network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
         gpus = self.gpus(job.run)
         return self._resources_of_several(

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from neuralfield.system.files import try_lock
+
 _LEFT_BY_SNAKEMAKE = re.compile(
     r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
 )
@@ -31,11 +33,10 @@ def cancel_orphans(
 ) -> set[Path]:
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 
-    Trainings save their state when they are cancelled, so no step is lost. But a job that is
-    cancelled just when its files are complete takes them away again: the files that this run
-    counted on (`made`, see `files_made`) and that are missing now are returned. Nothing is done
-    unless it is certain that no other Snakemake is at work here, whose jobs they could be: `owner`
-    is the lock that `startup.clear_stale_locks` has returned.
+    Trainings save their state. But a job that is cancelled just when its files are complete takes
+    them away: those that this run counted on (`made`) and that are missing now are returned.
+    Nothing is done unless `owner`, the lock of `startup.clear_stale_locks`, makes certain that no
+    other Snakemake is at work here.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
         return set()
@@ -79,12 +80,11 @@ def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
     if owner is None or len(list((folder / "locks").glob("*.lock"))) > _LOCKS_OF_ONE_RUN:
         return False
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(owner)
     except OSError:
         return False
     finally:  # an attempt to have it alone may lose it
         fcntl.flock(owner, fcntl.LOCK_SH)
-    return True
 
 
 def _left_in(folder: Path) -> set[str]:

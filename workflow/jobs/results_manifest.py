@@ -5,7 +5,6 @@ that went wrong) looks unchanged to it; ``make check`` compares the bytes.
 """
 
 import contextlib
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import read_whole, visible_files, write_atomically
-from neuralfield.system.provenance import sha256_of
+from neuralfield.system.provenance import json_digest, sha256_of
 from neuralfield.tasks.image.tile_files import read_list
 
 if TYPE_CHECKING:
@@ -49,11 +48,7 @@ class RecordedOutput:
 
 @dataclass(frozen=True)
 class Made:
-    """An output of the present workflow, by its path in the folder of results.
-
-    `is_complete` returns whether a job that succeeded left it with this modification time in
-    seconds.
-    """
+    """An output by its path; `is_complete` says if a job left it with this modification time."""
 
     name: str
     rule: str
@@ -127,9 +122,8 @@ def update_manifest(
 ) -> None:
     """Add outputs made since the manifest was written, and drop those that are not made any more.
 
-    An output is hashed only if a job has made it since. One that was changed otherwise keeps the
-    entry of its job, so that `check` finds the change. A damaged manifest is written anew before
-    `NeuralfieldError` is raised. `can_be_made` says whether any rule makes a file of this name.
+    Only what a job has made since is hashed, so that `check` finds other changes. A damaged
+    manifest is written anew before `NeuralfieldError` is raised. `can_be_made` is by name.
     """
     before: dict[str, RecordedOutput] = {}
     problems = []
@@ -168,7 +162,7 @@ def read_manifest(results: Path) -> dict[str, RecordedOutput]:
     try:
         content = json.loads(read_whole(path, _LARGEST_BYTES))
         outputs = content["outputs"]
-        if content["format"] != _FORMAT or content["sha256"] != _digest(outputs):
+        if content["format"] != _FORMAT or content["sha256"] != json_digest(outputs):
             raise ValueError("another format, or another checksum than its own")
         return {name: RecordedOutput(**entry) for name, entry in outputs.items()}
     except FileNotFoundError:
@@ -214,10 +208,6 @@ def _write(path: Path, outputs: dict[str, RecordedOutput]) -> None:
         for name in sorted(outputs)
     }
     lines = ",\n".join(f"  {json.dumps(n)}: {json.dumps(entry)}" for n, entry in entries.items())
-    head = f'"format": {_FORMAT}, "sha256": "{_digest(entries)}"'
+    # the checksum of its own content tells its damage from a result's
+    head = f'"format": {_FORMAT}, "sha256": "{json_digest(entries)}"'
     write_atomically(path, f'{{{head}, "outputs": {{\n{lines}\n}}}}\n'.encode())
-
-
-def _digest(entries: Any) -> str:
-    """Return the SHA-256 of the manifest's own content, to tell its damage from a result's."""
-    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()

@@ -31,9 +31,7 @@ rule train_table:
     resources:
         gpu=NEEDS.gpus,
         mem_mb=NEEDS.table_memory_mb,
-        runtime=lambda wildcards, attempt: estimates.table_minutes(
-            PLAN.network_of(wildcards), attempt
-        ),
+        runtime=NEEDS.table_minutes,
     params:
         settings=PLAN.table_task_settings,
         training=PLAN.training_settings,

@@ -40,11 +40,10 @@ _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
 
 
 def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
-    """Show Snakemake's messages on the terminal in people's words.
+    """Show Snakemake's messages on the terminal in people's words, failures shortly unless verbose.
 
-    Nothing is done where its own messages are asked for, more of them or fewer, and where they are
-    the result: where no job is run. Failures are short unless ``--verbose`` is given. Handlers of
-    logger plugins, and the log file, are left as they are.
+    Nothing is done where more or fewer of its own are asked for, or no job is run. Handlers of
+    logger plugins, and the log file, stay.
     """
     output = workflow.output_settings
     failures.shorten(logger, output.verbose)
@@ -66,11 +65,7 @@ def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
 
 
 class Screen(logging.Handler):
-    """Tells in people's words what Snakemake does.
-
-    Its own handler, `usual`, is for errors and for what is not known here. `plan` is set as soon as
-    it is known.
-    """
+    """Tells in people's words what Snakemake does; its own handler, `usual`, tells the rest."""
 
     def __init__(self, usual: logging.StreamHandler, workflow: Any) -> None:
         super().__init__()

@@ -15,10 +15,9 @@ gradients."""
 
 
 class TapeEngine:
-    """One training step as a sum over blocks of samples, added up in a fixed order.
+    """Takes a step as a sum over blocks of samples, added up in a fixed order.
 
-    Blocks are worked on by `threads` threads, each with a single-threaded BLAS, so the result does
-    not depend on their number.
+    The result does not depend on `threads`, each of which has a single-threaded BLAS.
     """
 
     name, variant = "tape", ""

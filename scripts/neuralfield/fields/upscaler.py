@@ -66,20 +66,14 @@ class Upscaler(NetworkSettings["UpscalingNetwork"]):
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """The detail that enlarged images lack, and the image that it was fitted to, with values in [0,
-    1]. Its convolutions have no padding.
-    """
+    """The detail that enlarged images, in [0, 1], lack; by convolutions without padding."""
 
     def __init__(self, layers: Sequence[Conv2d], image: Array) -> None:
         super().__init__(layers)
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Return enlarged images with the detail that enlarging left out, shape (n, height, width,
-        channels).
-
-        They are given with as many pixels around as the network reaches.
-        """
+        """Add detail to enlarged images, which come with the pixels around that it reaches."""
         x = Tensor(enlarged - enlarged.dtype.type(0.5))
         for layer in self.layers[:-1]:
             x = ops.relu(layer(x))
@@ -95,22 +89,3 @@ class UpscalingNetwork(Network[Conv2d]):
         super().to(device, dtype)
         self.image = device.asarray(self.image, dtype=dtype)
         return self
-
-
-def with_light(values: np.ndarray) -> np.ndarray:
-    """Multiply colour by alpha, so that what is hidden does not bleed into what is seen; values
-    of shape (height, width, channels) without alpha are returned as they are.
-    """
-    if values.shape[2] < 4:
-        return values
-    return np.concatenate([values[..., :3] * values[..., 3:], values[..., 3:]], axis=2)
-
-
-def without_light(values: np.ndarray) -> np.ndarray:
-    """Invert `with_light`; black where nothing is seen. In [0, 1]."""
-    values = np.clip(values, 0, 1)
-    if values.shape[2] < 4:
-        return values
-    alpha = values[..., 3:]
-    colour = np.divide(values[..., :3], alpha, out=np.zeros_like(values[..., :3]), where=alpha > 0)
-    return np.concatenate([np.minimum(colour, 1), alpha], axis=2)

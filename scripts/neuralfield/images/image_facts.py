@@ -24,16 +24,14 @@ from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
-from neuralfield.system.provenance import made_by_the_workflow, remedy_for
+from neuralfield.system.provenance import json_digest, made_by_the_workflow, remedy_for
 
 _ROWS = 128
 """Rows of a tile that are read at a time."""
 
 
 def image_digest(values: np.ndarray) -> str:
-    """Return the SHA-256 of an image's values and shape, in hexadecimal; `values` is float32, shape
-    (height, width, channels).
-    """
+    """Return the SHA-256, in hexadecimal, of an image's values, float32, and of their shape."""
     digest = _digest_of_shape(*values.shape)
     digest.update(np.ascontiguousarray(values, "<f4").data)
     return digest.hexdigest()
@@ -75,20 +73,19 @@ def kind_in(facts: Mapping[str, Mapping[str, Any]]) -> Kind:
 
 def save_facts(path: Path, facts: dict[str, Any]) -> None:
     """Write facts about an image with their checksum."""
-    write_json(path, facts | {"checksum": _checksum(facts)})
+    write_json(path, facts | {"checksum": json_digest(facts)})
 
 
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     """Read what `write_facts` wrote; raises `InputError` where the file is missing or damaged.
 
-    There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
-    ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
-    wrote it, and ``kind`` for grey lines and pages of mixed kind. Those of an image in tiles have
-    ``tiles`` instead of ``digest``: that of each tile.
+    ``source`` and ``resized`` have ``mode``, ``width``, ``height`` and ``bit_depth``; ``resized``
+    has ``is_line_art`` and ``digest`` too, unless an earlier version wrote it, and ``kind`` for
+    grey lines and pages of mixed kind. An image in tiles has a digest of each in ``tiles`` instead.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
-    if checksum is not None and checksum != _checksum(facts):
+    if checksum is not None and checksum != json_digest(facts):
         found = "its content does not match its checksum"
         raise InputError(str(path), found, "the facts that were written", remedy_for(path))
     for about in (facts["source"], facts["resized"]):
@@ -150,10 +147,6 @@ def _digests(path: Path) -> Iterator[str | None]:
 
 def _digest_of_shape(*shape: int) -> "hashlib._Hash":
     return hashlib.sha256(json.dumps(list(shape)).encode())
-
-
-def _checksum(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _described(image: ImageData) -> dict[str, Any]:

@@ -85,10 +85,9 @@ def resize_channel(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
+    """Resize the `window` (left, top, right, bottom in px, also fractions) of a float32 channel.
 
-    The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
-    it, too. For the filters see `resize_image`.
+    The result is not clipped; filters use pixels beyond the window, too.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
@@ -103,9 +102,8 @@ def back_projected(
 ) -> np.ndarray:
     """Correct an enlarged channel so that, reduced by the box filter, it is the channel again.
 
-    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani
-    & Peleg, "Improving resolution by image registration", 1991). Both are float32 of shape (height,
-    width); the result is not clipped.
+    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani & Peleg, "Improving
+    resolution by image registration", 1991); the result is not clipped.
     """
     size_px = (enlarged.shape[1], enlarged.shape[0])
     for _ in range(rounds):
@@ -115,11 +113,10 @@ def back_projected(
 
 
 def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
-    """Cut [start, stop] of the first axis into equal intervals, and take the mean of each.
+    """Return means over equal intervals of [start, stop] of the first axis; float64, (count, m).
 
-    The means are differences of integrals of a function that is constant over each element, so an
-    interval may begin and end inside an element. (Pillow's BOX counts elements whole or not at
-    all.) From shape (n, m) to float64 of shape (count, m).
+    They are differences of integrals of a step function: an interval may begin and end inside an
+    element. (Pillow's BOX counts elements whole or not at all.)
     """
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))

@@ -42,10 +42,9 @@ class Tile:
 class Tiling:
     """An image cut into tiles of nearly one size, whose longest side is `tile_px`.
 
-    Neighbours share `overlap_px` pixels, and no more than two tiles of a row or of a column overlap
-    anywhere: an overlap of more than a third of a tile raises `ConfigError`. In an overlap, one
-    weight falls as a cosine while the other rises, so that the weights of all tiles add up to 1
-    everywhere and are continuous.
+    Neighbours share `overlap_px`, more than a third of a tile raising `ConfigError`: no more than
+    two of a row or column overlap anywhere. There one weight falls as a cosine while the other
+    rises, so that all add up to 1 and are continuous.
     """
 
     width: int
@@ -87,21 +86,26 @@ class Tiling:
         row, column = map(int, name.split("_"))
         return self.tile(row, column)
 
-    def column_weights(self, column: int, x_px: Array) -> Array:
-        """Return the weight of a column of tiles at each x, in px from the left; see `Tiling`."""
-        return _weights(self.columns, column, self.overlap_px, x_px)
+    def weights(self, spans: list[tuple[int, int]], index: int, positions_px: Array) -> Array:
+        """Return the weight, along an axis, of one of the `columns` or `rows`; see `Tiling`."""
+        xp = namespace_of(positions_px)
+        start, end = spans[index]
+        weights = xp.ones_like(positions_px)
+        if index > 0:
+            weights *= _rise((positions_px - start) / self.overlap_px)
+        if index < len(spans) - 1:
+            weights *= 1 - _rise((positions_px - (end - self.overlap_px)) / self.overlap_px)
+        return weights
 
-    def row_weights(self, row: int, y_px: Array) -> Array:
-        """Return the weight of a row of tiles at each y, in px from the top."""
-        return _weights(self.rows, row, self.overlap_px, y_px)
-
-    def columns_at_seams(self, x_px: Array) -> Array:
-        """Return whether each x is near an edge of a tile: at most an overlap away from one."""
-        return _near_edges(self.columns, self.overlap_px, x_px)
-
-    def rows_at_seams(self, y_px: Array) -> Array:
-        """Return whether each y is near an edge of a tile: at most an overlap away from one."""
-        return _near_edges(self.rows, self.overlap_px, y_px)
+    def at_seams(self, spans: list[tuple[int, int]], positions_px: Array) -> Array:
+        """Return what is at most an overlap away from an edge of the `columns` or `rows`."""
+        xp = namespace_of(positions_px)
+        near = xp.zeros(positions_px.shape, bool)
+        for start, _ in spans[1:]:
+            # the edges of two neighbours are one overlap apart
+            middle = start + self.overlap_px / 2
+            near |= xp.abs(positions_px - middle) <= 1.5 * self.overlap_px
+        return near
 
 
 def _count(length: int, tile_px: int, overlap_px: int) -> int:
@@ -118,30 +122,7 @@ def _spans(length: int, tile_px: int, overlap_px: int) -> list[tuple[int, int]]:
     return [(i * own // count, (i + 1) * own // count + overlap_px) for i in range(count)]
 
 
-def _weights(
-    spans: list[tuple[int, int]], index: int, overlap_px: int, positions_px: Array
-) -> Array:
-    xp = namespace_of(positions_px)
-    start, end = spans[index]
-    weights = xp.ones_like(positions_px)
-    if index > 0:
-        weights *= _rise((positions_px - start) / overlap_px)
-    if index < len(spans) - 1:
-        weights *= 1 - _rise((positions_px - (end - overlap_px)) / overlap_px)
-    return weights
-
-
 def _rise(share: Array) -> Array:
     """Rise from 0 to 1 along half a cosine, constant before and after."""
     xp = namespace_of(share)
     return (1 - xp.cos(xp.pi * xp.clip(share, 0, 1))) / 2
-
-
-def _near_edges(spans: list[tuple[int, int]], overlap_px: int, positions_px: Array) -> Array:
-    xp = namespace_of(positions_px)
-    near = xp.zeros(positions_px.shape, bool)
-    for start, _ in spans[1:]:
-        # the edges of two neighbours are one overlap apart
-        middle = start + overlap_px / 2
-        near |= xp.abs(positions_px - middle) <= 1.5 * overlap_px
-    return near

@@ -11,7 +11,7 @@ _BAND_PX = 16
 
 
 class CpuPatches:
-    """See `neuralfield.rendering.refining.SimilarPatches`; works in bands, by all threads."""
+    """Groups of similar patches of channels (channels, height, width), in bands, by all threads."""
 
     def __init__(
         self, small: np.ndarray, height: int, width: int, stride_px: int, threads: int
@@ -26,6 +26,7 @@ class CpuPatches:
         self._starts = np.searchsorted(self._corners[0], edges)
 
     def consistent(self, channels: np.ndarray, rounds: int) -> np.ndarray:
+        """Correct the channels by those of the small image, see `back_projected`."""
         found = np.empty_like(channels, order="C")
 
         def correct(number: int, _thread: int) -> None:
@@ -35,6 +36,7 @@ class CpuPatches:
         return found
 
     def mixed(self, channels: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """Make each channel a sum of channels, with the weights of a row of the matrix."""
         mixed = np.zeros_like(channels, order="C")
         for total, weights in zip(mixed, matrix.astype(np.float32), strict=True):
             for weight, channel in zip(weights, channels, strict=True):
@@ -43,6 +45,8 @@ class CpuPatches:
         return mixed
 
     def find(self, image: np.ndarray) -> None:
+        """Find the groups of an image of shape (height, width)."""
+
         def find_in_band(band: int, _thread: int) -> None:
             part = self._starts[band : band + 2]
             find_similar(image, *self._corners, *part, self._found)
@@ -50,6 +54,7 @@ class CpuPatches:
         self._pool.run(find_in_band, len(self._starts) - 1)
 
     def filtered(self, channels: np.ndarray, threshold: float) -> np.ndarray:
+        """Filter the groups in each channel, whose numbers below the threshold become 0."""
         height, beyond_px = channels.shape[1], REACH_PX + PATCH_PX
         totals: list[np.ndarray] = [channels] * (len(self._starts) - 1)
         tops = [max(_BAND_PX * band - REACH_PX, 0) for band in range(len(totals))]

@@ -29,10 +29,7 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
-    `unsupported_network_reason` of `cpu_engine`. The workers are closed with the renderer, unless
-    they are shared.
-    """
+    """See `neuralfield.rendering.Renderer`; for float32 without an `unsupported_network_reason`."""
 
     def __init__(
         self, network: CoordinateNetwork, threads: int, shared: Workers | None = None

@@ -29,7 +29,7 @@ _COMPARING, _ITERATING = 128, PATCH_PX**4
 
 
 class GpuPatches:
-    """See `neuralfield.rendering.refining.SimilarPatches`."""
+    """See `neuralfield.rendering.cpu_patches.CpuPatches`."""
 
     def __init__(
         self, small: np.ndarray, height: int, width: int, stride_px: int, device: Device

@@ -38,10 +38,7 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
 
 
 class HopperRenderer:
-    """See `neuralfield.rendering.Renderer`; parameters are read once, here.
-
-    `training_size_px` is that of the training image, whose corners are those of the encoding.
-    """
+    """See `neuralfield.rendering.Renderer`; `training_size_px` is for an encoding's corners."""
 
     def __init__(
         self,

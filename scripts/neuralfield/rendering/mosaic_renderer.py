@@ -35,9 +35,8 @@ class _Part:
 class MosaicRenderer:
     """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model.
 
-    Models are read by the threads of `pool`, which is closed with this, and stay in memory as long
-    as a render that goes from top to bottom may need them: a band of rows crosses at most two rows
-    of tiles.
+    Threads of `pool`, which is closed with this, read models, and keep those of two rows of tiles:
+    no band, from top to bottom, crosses more.
     """
 
     def __init__(
@@ -119,8 +118,9 @@ class MosaicRenderer:
 
     def _weights(self, tile: Tile, columns: Array, rows: Array, which: Array | None) -> Array:
         """Return the weight of a tile at each point of a grid, or at some of them."""
-        across = self._tiling.column_weights(tile.column, self._in_px(0, columns))
-        down = self._tiling.row_weights(tile.row, self._in_px(1, rows))
+        tiling = self._tiling
+        across = tiling.weights(tiling.columns, tile.column, self._in_px(0, columns))
+        down = tiling.weights(tiling.rows, tile.row, self._in_px(1, rows))
         if which is None:
             return (down[:, None] * across).reshape(-1)
         return down[which // len(columns)] * across[which % len(columns)]

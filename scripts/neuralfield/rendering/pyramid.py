@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from neuralfield.images.streaming import save_streamed
 from neuralfield.rendering.render import Options, render_bands
-from neuralfield.system.device import Device
 from neuralfield.system.files import replacing
 from neuralfield.tasks.image.mosaic import Trained
 
@@ -26,59 +25,30 @@ for files a fifth larger."""
 
 
 def write_pyramid(
-    model: Trained,
-    folder: Path,
-    width: int,
-    height: int,
-    *,
-    suffix: str,
-    device: Device,
-    **options: Unpack[Options],
+    model: Trained, folder: Path, width: int, height: int, suffix: str, **options: Unpack[Options]
 ) -> None:
-    """Render an image into a Deep Zoom pyramid: ``image.dzi`` and ``image_files`` in a folder.
-
-    `suffix` is that of its tiles: ``.png``, or ``.jpg``, which has no transparency. For the other
-    parameters see `render_bands`.
-    """
+    """Render a Deep Zoom pyramid, ``image.dzi`` and ``image_files``; its tiles have `suffix`."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def save(image: "pyvips.Image") -> None:
-        image.dzsave(
-            str(folder / "image"),
-            suffix=suffix + _SAVING[suffix],
-            tile_size=TILE_PX,
-            overlap=OVERLAP_PX,
-        )
+        name, ending = str(folder / "image"), suffix + _SAVING[suffix]
+        image.dzsave(name, suffix=ending, tile_size=TILE_PX, overlap=OVERLAP_PX)
 
-    bands = render_bands(model, width, height, device=device, bit_depth=8, **options)
-    save_streamed(bands, width, height, save)
+    options["bit_depth"] = 8
+    save_streamed(render_bands(model, width, height, **options), width, height, save)
     # it says when the pyramid was made, and equal settings give equal files
     (folder / "image_files" / "vips-properties.xml").unlink(missing_ok=True)
 
 
 def write_tiff(
-    model: Trained,
-    path: Path,
-    width: int,
-    height: int,
-    *,
-    device: Device,
-    bit_depth: int = 8,
-    **options: Unpack[Options],
+    model: Trained, path: Path, width: int, height: int, **options: Unpack[Options]
 ) -> None:
-    """Render an image into a BigTIFF of compressed tiles, without loss; see `render_bands`."""
-    bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
+    """Render an image into a BigTIFF of compressed tiles, without loss, by default of 8 bits."""
+    options.setdefault("bit_depth", 8)
+    packing = {"compression": "deflate", "predictor": "horizontal", "bigtiff": True}
     with replacing(path) as temporary:
 
         def save(image: "pyvips.Image") -> None:
-            image.tiffsave(
-                str(temporary),
-                tile=True,
-                tile_width=256,
-                tile_height=256,
-                compression="deflate",
-                predictor="horizontal",
-                bigtiff=True,
-            )
+            image.tiffsave(str(temporary), tile=True, tile_width=256, tile_height=256, **packing)
 
-        save_streamed(bands, width, height, save)
+        save_streamed(render_bands(model, width, height, **options), width, height, save)

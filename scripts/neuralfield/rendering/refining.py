@@ -1,6 +1,6 @@
 """Refining an enlarged image by what its similar patches agree on."""
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,24 +8,14 @@ from neuralfield.engines.patch_groups import PATCH_PX
 from neuralfield.images.resizing import BACK_PROJECTIONS, resize_channel
 from neuralfield.system.device import HOST, Array, Device, to_host
 
+if TYPE_CHECKING:
+    from neuralfield.rendering.cpu_patches import CpuPatches
+    from neuralfield.rendering.gpu_patches import GpuPatches
 
-class _Strength(NamedTuple):
-    """How much an image is refined.
+_STRENGTH = np.geomspace(34 / 255, 4 / 255, 8), 2
+_FINE_STRENGTH = np.geomspace(20 / 255, 3 / 255, 16), 3
+"""How far the image is supposed to be wrong in each round, and pixels between groups."""
 
-    Attributes
-    ----------
-    noise : tuple of float
-        How far the image is supposed to be wrong in each round.
-    stride_px : int
-        Groups are found for patches so far from each other.
-    """
-
-    noise: tuple[float, ...]
-    stride_px: int
-
-
-_STRENGTH = _Strength(tuple(np.geomspace(34 / 255, 4 / 255, 8)), 2)
-_FINE_STRENGTH = _Strength(tuple(np.geomspace(20 / 255, 3 / 255, 16)), 3)
 _COARSE = 4
 """Images that are enlarged more, as drawings are, are refined by `_FINE_STRENGTH`."""
 
@@ -48,30 +38,6 @@ _MOST_FILTERED = 0.4
 """How much the result of the filter counts at most."""
 
 
-class SimilarPatches(Protocol):
-    """Groups of similar patches of an image; channels have the shape (channels, height, width)."""
-
-    def consistent(self, channels: Array, rounds: int) -> Array:
-        """Correct the channels by those of the small image, see `back_projected`."""
-        ...
-
-    def mixed(self, channels: Array, matrix: np.ndarray) -> Array:
-        """Make each channel a sum of channels, with the weights of a row of the matrix."""
-        ...
-
-    def find(self, image: Array) -> None:
-        """Find the groups of an image of shape (height, width)."""
-        ...
-
-    def filtered(self, channels: Array, threshold: float) -> Array:
-        """Filter the groups in each channel, whose numbers below the threshold become 0."""
-        ...
-
-    def close(self) -> None:
-        """Stop the threads, if there are any."""
-        ...
-
-
 def refined(
     enlarged: Array, values: np.ndarray, *, device: Device = HOST, threads: int = 1
 ) -> np.ndarray:
@@ -88,22 +54,10 @@ def refined(
     Where the result is hardly another one than that of a filter, Lanczos and back-projection, it is
     mixed with that: what little there is was found in noise more than in details.
 
-    Parameters
-    ----------
-    enlarged : ndarray of float32, shape (height, width, channels)
-        In [0, 1]; a whole number of times as large as `values`.
-    values : ndarray of float32, shape (small height, small width, channels)
-        The small image.
-    device : Device
-        Results of different kinds of devices differ by rounding, and where a rounded number lies at
-        a threshold.
-    threads : int
-        Processor cores to use; the result is the same for any number of them.
-
-    Returns
-    -------
-    ndarray of float32, shape (height, width, channels)
-        Not clipped.
+    `enlarged` is a whole number of times as large as `values`, the small image; all are float32 of
+    shape (height, width, channels), and the result is not clipped. It is the same for any number of
+    `threads`; those of different kinds of devices differ by rounding, and where a rounded number
+    lies at a threshold.
     """
     height, width, channels = enlarged.shape
     small, planes = np.moveaxis(values, 2, 0), device.asarray(np.moveaxis(enlarged, 2, 0))
@@ -132,10 +86,9 @@ def refined(
 
 
 def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray) -> np.float32:
-    """Return how much the result of the filter should count.
+    """Return how much the filter's result should count: the difference against the fine detail.
 
-    The difference of the results is compared with the fine detail of the small image; it grows with
-    the scale, by about its power 1.4.
+    That grows with the scale, by about its power 1.4.
     """
     padded = np.pad(small, ((0, 0), (1, 1), (1, 1)), "edge")
     rows, columns = padded[:, :, 1:-1], padded[:, 1:-1]
@@ -149,7 +102,7 @@ def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray)
 
 def _similar_patches(
     small: np.ndarray, height: int, width: int, stride_px: int, device: Device, threads: int
-) -> SimilarPatches:
+) -> "CpuPatches | GpuPatches":
     # imported here: a process needs one of the two, and each takes a moment
     if device.kind == "gpu":
         from neuralfield.rendering.gpu_patches import GpuPatches

@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from neuralfield.rendering.levels import to_levels
 from neuralfield.rendering.upscaled_bands import upscaled_bands
 from neuralfield.system.device import Array, Device, namespace_of
 from neuralfield.system.errors import CheckpointError, ConfigError
-from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
@@ -41,12 +40,14 @@ _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
 
 
 class Options(TypedDict, total=False):
-    """The optional parameters that all functions here hand on to `render_bands`."""
+    """The parameters that all functions here hand on to `render_bands`."""
 
+    device: Required[Device]
     box: Box
     samples: int | str
     only_edges: bool
     threads: int
+    bit_depth: int
 
 
 def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
@@ -74,8 +75,7 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
 def _one_pixel_sides(model: Trained) -> list[int]:
     """Find the axes, 0 for x and 1 for y, along which the training image is one pixel.
 
-    Such an image says nothing about how its function varies along them, so a render is the same
-    everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
+    It says nothing about how its function varies there: renders are the same everywhere along them.
     """
     if isinstance(model, Mosaic):
         return []
@@ -83,10 +83,9 @@ def _one_pixel_sides(model: Trained) -> list[int]:
 
 
 def sample_offsets(count: int) -> np.ndarray:
-    """Place the samples of a pixel: offsets from its centre, in pixels; float64, shape (count, 2).
+    """Place a pixel's samples: offsets from its centre, in pixels; float64, shape (count, 2).
 
-    A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
-    angle divides them nearly as it divides the area.
+    A golden-ratio lattice: none share a row or a column, so an edge divides them as the area.
     """
     index = np.arange(count) + 0.5
     offsets = np.stack([index / count, index * _GOLDEN_FRACTION % 1], axis=1)
@@ -134,7 +133,13 @@ def render_bands(
             "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
         )
     if not isinstance(model, Mosaic) and isinstance(model.settings, Upscaler):
-        yield from _enlarged(model, width, height, device, box, threads, bit_depth)
+        network = model.network(device, model.dtype)
+        assert isinstance(network, UpscalingNetwork)
+        for values in upscaled_bands(
+            network, model.settings, width, height, device=device, box=box, threads=threads
+        ):
+            _require_finite(values)
+            yield values if bit_depth is None else to_levels(values, bit_depth)
         return
     is_cpu = device.kind == "cpu"  # a GPU takes as long for all samples as for those at edges
     edge = _EDGES["film"] if only_edges and is_cpu else None
@@ -178,25 +183,6 @@ def render_bands(
         yield from bands_on_host(device, -(-height // rows_per_band), render_band)
 
 
-def _enlarged(
-    model: Model,
-    width: int,
-    height: int,
-    device: Device,
-    box: Box,
-    threads: int,
-    bit_depth: int | None,
-) -> Generator[np.ndarray, None, None]:
-    """Yield as `render_bands` does, by a network that enlarges its image."""
-    network = model.network(device, model.dtype)
-    assert isinstance(network, UpscalingNetwork) and isinstance(model.settings, Upscaler)
-    for values in upscaled_bands(
-        network, model.settings, width, height, device=device, box=box, threads=threads
-    ):
-        _require_finite(values)
-        yield values if bit_depth is None else to_levels(values, bit_depth)
-
-
 def _require_finite(values: np.ndarray) -> None:
     if not np.isfinite(values).all():
         found, expected = "values that are not finite", "weights that give finite values"
@@ -204,11 +190,7 @@ def _require_finite(values: np.ndarray) -> None:
 
 
 def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
-    """Average samples over each pixel: all of them only where the first ones differ.
-
-    `first` and `every`, shape (n, 2), are offsets of the samples that every pixel has, and of those
-    for an uneven one.
-    """
+    """Average samples, offsets `every`, over each pixel where the `first` ones, (n, 2), differ."""
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
         # as a function: CuPy's operators import SciPy where the other operand is a number
@@ -241,32 +223,21 @@ def _is_edge(values: np.ndarray, others: np.ndarray, edge: float) -> np.ndarray:
     return np.greater(np.abs(values - others), edge).max(axis=-1)
 
 
-def render(
-    model: Trained, width: int, height: int, *, device: Device, **options: Unpack[Options]
-) -> np.ndarray:
-    """Render a whole image in memory: float32 in [0, 1], shape (height, width, channels); see
-    `render_bands`.
-    """
+def render(model: Trained, width: int, height: int, **options: Unpack[Options]) -> np.ndarray:
+    """Render an image in memory: float32 of shape (height, width, channels); see `render_bands`."""
     image = np.empty((max(0, height), max(0, width), model.channels), np.float32)
     top = 0
-    for band in render_bands(model, width, height, device=device, **options):
+    for band in render_bands(model, width, height, **options):
         image[top : top + len(band)] = band
         top += len(band)
     return image
 
 
 def render_to_png(
-    model: Trained,
-    path: Path,
-    width: int,
-    height: int,
-    *,
-    device: Device,
-    bit_depth: int = 8,
-    **options: Unpack[Options],
+    model: Trained, path: Path, width: int, height: int, **options: Unpack[Options]
 ) -> None:
-    """Render an image of any size into a PNG, holding at most a band; see `render_bands`."""
-    bands = render_bands(model, width, height, device=device, bit_depth=bit_depth, **options)
+    """Render an image of any size into a PNG, by default of 8 bits, holding at most a band."""
+    bit_depth = options.setdefault("bit_depth", 8)
     with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
-        for band in bands:
+        for band in render_bands(model, width, height, **options):
             writer.write_rows(band)

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light, without_light
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import Box
+from neuralfield.images.metrics import as_seen
 from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.upscaler.upscaler_objective import ENLARGING, resized, turned, turned_back
 
@@ -40,14 +41,13 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
+    """Render bands from top to bottom, float32 in [0, 1], shape (rows, width, channels).
 
     The image is enlarged by the network's factor, again and again, until it is no smaller than the
     render, and the exact box filter makes the render of that. The whole step before the last one is
-    in memory; of the last one, and of the render, only a band. Bands are float32 in [0, 1], shape
-    (rows, width, channels). `threads` makes no difference to the result.
+    in memory; of the last one, and of the render, only a band. `threads` do not change the result.
     """
-    image = with_light(to_host(network.image).astype(np.float32))
+    image = as_seen(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)
     ratio = max(width / (window[2] - window[0]), height / (window[3] - window[1]))
     steps = max(0, math.ceil(math.log(ratio, settings.factor) - 1e-6))
@@ -86,7 +86,17 @@ def _resampled(
         above = math.floor(start)
         light = rows(above, math.ceil(stop))
         part = (left, start - above, right, stop - above)
-        yield without_light(resized(light, (width, last - first), "box", part))
+        yield _without_light(resized(light, (width, last - first), "box", part))
+
+
+def _without_light(values: np.ndarray) -> np.ndarray:
+    """Invert `as_seen`; black where nothing is seen. In [0, 1]."""
+    values = np.clip(values, 0, 1)
+    if values.shape[2] < 4:
+        return values
+    alpha = values[..., 3:]
+    colour = np.divide(values[..., :3], alpha, out=np.zeros_like(values[..., :3]), where=alpha > 0)
+    return np.concatenate([np.minimum(colour, 1), alpha], axis=2)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ name only when it is whole, and carries a checksum of its content.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.files import read_whole, write_atomically
-from neuralfield.system.provenance import remedy_for, require_same_training
+from neuralfield.system.provenance import json_digest, remedy_for
 
 MOST_BYTES = 8 << 30
 """Largest file that is read; networks are far smaller, and a larger file would fill the memory."""
@@ -47,9 +47,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the arrays and the metadata that `save_arrays` wrote; raises `CheckpointError` where the
-    file is missing, cut short, changed, or not written by neuralfield.
-    """
+    """Read arrays and metadata of `save_arrays`; raises `CheckpointError` for a damaged file."""
     try:
         content = read_whole(path, MOST_BYTES)
         header = _metadata(content)
@@ -73,39 +71,6 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, header
 
 
-class Saved(Protocol):
-    """A network that was read from a file."""
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The record of how it was made, with ``step``."""
-        ...
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """Plain values that are equal for all networks of one training, whatever their step."""
-        ...
-
-
-AnySaved = TypeVar("AnySaved", bound=Saved)
-
-
-def load_snapshot(
-    path: Path, step: int, of: AnySaved, load: Callable[[Path], AnySaved]
-) -> AnySaved:
-    """Read the snapshot of a training after a given step by `load`; raises `CheckpointError`, also
-    where it is not of the same training as the network `of`.
-    """
-    snapshot = load(path)
-    found_step = snapshot.metadata.get("step")
-    expected = f"this training's after step {step}"
-    require_same_training(path, snapshot.provenance, of.provenance, expected)
-    if found_step != step:
-        found = f"the network of step {found_step!r}"
-        raise CheckpointError(str(path), found, expected, remedy_for(path))
-    return snapshot
-
-
 def snapshot_path(folder: Path, step: int) -> Path:
     """Return the path of a step's snapshot."""
     return folder / f"step_{step:08d}.safetensors"
@@ -122,9 +87,8 @@ def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of the parts as sorted JSON."""
-    text = json.dumps(parts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return 16 hexadecimal digits of the `json_digest` of the parts."""
+    return json_digest(parts)[:16]
 
 
 def _metadata(content: bytes) -> dict[str, Any]:

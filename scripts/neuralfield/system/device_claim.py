@@ -5,7 +5,6 @@ GPU, marked by a lock of the operating system, which ends with its process, howe
 GPU stays taken after a crash. A short job needs no claim, only memory: it runs beside others.
 """
 
-import fcntl
 import os
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from neuralfield.system.errors import ResourceError
+from neuralfield.system.files import try_lock
 
 LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
 """Folder of the locks; shared by all users of the machine, as its GPUs are."""
@@ -31,12 +31,11 @@ def claim_gpu(
     gpus: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
-    """Take a GPU for this process, and wait for one while all are taken; a process claims once.
+    """Take one of `gpus` for this process, once, and wait while all are taken; return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. At most `share` processes use
-    one GPU at the same time; they have locks in `folder`. `gpus` are those to choose from. Returns
-    the name of the GPU; None where NVML does not answer. Raises `ResourceError` where
-    ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
+    Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. At most `share` processes use
+    one GPU, with locks in `folder`. Returns None where NVML does not answer; raises `ResourceError`
+    where ``CUDA_VISIBLE_DEVICES`` allows none, or the folder cannot be written.
     """
     if _held:
         return os.environ.get(_VISIBLE)
@@ -69,9 +68,8 @@ def join_gpu(
 ) -> str | None:
     """Choose a GPU that has room for a short job, whoever else uses it, and return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. Of the GPUs with the memory
-    `need_mb` free, jobs take different ones; where none has, it is the one with the most. None is
-    returned where NVML does not answer.
+    Sets ``CUDA_VISIBLE_DEVICES``. Of GPUs with `need_mb` free jobs take different ones; where none
+    has, the one with the most. None is returned where NVML does not answer.
     """
     free = (free_mb or free_memory_mb)()
     if not free:
@@ -108,10 +106,7 @@ def _memory_mb(kind: str) -> dict[str, int] | None:
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
-    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
-
-    Numbers become unique names, which are the same for every process, however many GPUs it sees.
-    """
+    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, or all, uniquely; None if NVML fails."""
     all_gpus = _gpus_of_machine()
     if all_gpus is None:
         return None
@@ -173,12 +168,10 @@ def _lock(path: Path) -> IO[str] | None:
         file = os.fdopen(descriptor, "r+")
     except OSError as error:
         raise _refused(path, error) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
+    if try_lock(file):
+        return file
+    file.close()
+    return None
 
 
 def _refused(path: Path, error: OSError) -> ResourceError:

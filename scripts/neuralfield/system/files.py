@@ -5,16 +5,19 @@ Network file systems deviate from this, and comments say where that is handled.
 """
 
 import contextlib
+import csv
 import errno
+import fcntl
+import io
 import json
 import os
 import re
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
 
@@ -101,11 +104,17 @@ def write_json(path: Path, content: Any, *, indent: int = 2, allow_nan: bool = T
     write_atomically(path, f"{text}\n".encode())
 
 
+def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table with the names of its columns in the first line."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    write_atomically(path, text.getvalue().encode())
+
+
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
     """Read a file into memory; a map of it would end the process when the file shrinks.
 
-    Raises ValueError where it is no plain file (a device or pipe may never end), or larger than
-    `most_bytes`, and OSError where it cannot be read.
+    Raises ValueError for no plain file (a pipe may never end), or above `most_bytes`; or OSError.
     """
     # O_NONBLOCK: opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,6 +129,15 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
         return file.read(status.st_size)
 
 
+def try_lock(file: IO[Any]) -> bool:
+    """Lock a file, unless another process has locked it; return whether it is locked now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def visible_files(folder: Path) -> list[Path]:
     """Return all files below a folder, sorted, except hidden ones and those in hidden folders."""
     found = []
@@ -131,10 +149,7 @@ def visible_files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
-    """Turn failures of disks and file systems into a `StorageError` that says what to do.
-
-    It names `path`, or by default the file that the error names; `what` is the failure in words.
-    """
+    """Turn failures (`what`) into a `StorageError` of `path`, or else of the file at fault."""
     try:
         yield
     except OSError as error:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from neuralfield.system.device import Device
 from neuralfield.system.interruption import StopSignals
@@ -19,40 +18,32 @@ class SensorError(Exception):
     """A temperature cannot be read."""
 
 
-class Sensor(Protocol):
-    """A temperature sensor of the device."""
-
-    def read_celsius(self) -> float:
-        """Read the temperature; raises `SensorError`."""
-        ...
+Sensor = Callable[[], float]
+"""Reads a temperature in degrees Celsius; raises `SensorError`."""
 
 
-class GpuSensor:
-    """The sensor of the NVIDIA GPU that CuPy works on; raises `SensorError` where there is none."""
+def gpu_sensor(device: Device) -> Sensor:
+    """Return the sensor of the NVIDIA GPU that CuPy works on; raises `SensorError` for none."""
+    try:
+        import pynvml as nvml
+    except ImportError as error:
+        raise SensorError("the package nvidia-ml-py is not installed") from error
 
-    def __init__(self, device: Device) -> None:
+    def read_celsius() -> float:
         try:
-            import pynvml
-        except ImportError as error:
-            raise SensorError("the package nvidia-ml-py is not installed") from error
-        runtime = device.xp.cuda.runtime
-        self._nvml = pynvml
-        try:
-            pynvml.nvmlInit()
-            # CUDA numbers the visible GPUs and NVML all of them: the bus address is the same
-            bus = runtime.deviceGetPCIBusId(runtime.getDevice())
-            self._gpu = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
-        except pynvml.NVMLError as error:
-            raise SensorError(f"NVML: {error}") from error
-        self.read_celsius()
-
-    def read_celsius(self) -> float:
-        """Read the temperature of the chip, in whole degrees."""
-        nvml = self._nvml
-        try:
-            return float(nvml.nvmlDeviceGetTemperature(self._gpu, nvml.NVML_TEMPERATURE_GPU))
+            return float(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU))
         except nvml.NVMLError as error:
             raise SensorError(f"NVML: {error}") from error
+
+    runtime = device.xp.cuda.runtime
+    try:
+        nvml.nvmlInit()
+        # CUDA numbers the visible GPUs and NVML all of them: the bus address is the same
+        gpu = nvml.nvmlDeviceGetHandleByPciBusId(runtime.deviceGetPCIBusId(runtime.getDevice()))
+    except nvml.NVMLError as error:
+        raise SensorError(f"NVML: {error}") from error
+    read_celsius()
+    return read_celsius
 
 
 class HeatGuard:
@@ -89,7 +80,7 @@ class HeatGuard:
 
     def _read(self, sensor: Sensor) -> None:
         try:
-            self._celsius = sensor.read_celsius()
+            self._celsius = sensor()
         except SensorError as error:
             self.say(_unwatched(error))
             self._sensor, self._celsius = None, 0.0
@@ -105,7 +96,7 @@ def guard_gpu(
     try:
         if device.kind != "gpu":
             raise SensorError(f"{device.name} is no NVIDIA GPU")
-        return HeatGuard(GpuSensor(device), max_celsius, say)
+        return HeatGuard(gpu_sensor(device), max_celsius, say)
     except SensorError as error:
         say(_unwatched(error))
         return None

@@ -6,7 +6,6 @@ folders may all be missing: compiling takes longer then, and results are the sam
 """
 
 import contextlib
-import fcntl
 import hashlib
 import importlib
 import os
@@ -19,7 +18,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
-from neuralfield.system.files import read_whole, write_atomically
+from neuralfield.system.files import read_whole, try_lock, write_atomically
 
 _LARGEST_ENTRY_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -33,10 +32,7 @@ before_compiling: list[Callable[[], None]] = []
 
 
 class KernelStore:
-    """Entries in the first of several folders that has or takes them; the folders need not exist.
-
-    It has the interface that CuPy's compiler expects (`cupy.cuda._compiler_cache`).
-    """
+    """Entries in the first folder that has or takes them; CuPy's compiler expects these methods."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(folders)
@@ -52,9 +48,7 @@ class KernelStore:
         return None
 
     def save(self, name: str, content: bytes, source: str = "") -> None:
-        """Write an entry to the first folder that takes it, and its source where CuPy is to keep
-        that.
-        """
+        """Write an entry to the first folder that takes it, with its source if CuPy keeps that."""
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):
                 write_atomically(folder / name, _digest(name, content) + content)
@@ -75,7 +69,7 @@ class KernelStore:
             with contextlib.suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
                 file = (folder / f"{name}.lock").open("ab")
-                while not _is_locked(file):
+                while not try_lock(file):
                     if time.monotonic() > deadline_s:
                         file.close()
                         return None
@@ -89,15 +83,6 @@ class KernelStore:
             with contextlib.suppress(OSError):
                 Path(str(lock.name)).unlink()
             lock.close()
-
-
-def _is_locked(file: IO[bytes]) -> bool:
-    """Lock a file, unless another process has locked it; say whether it is locked now."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def private_folders() -> list[Path]:
@@ -115,10 +100,7 @@ def private_folders() -> list[Path]:
 
 
 def import_cupy() -> ModuleType:
-    """Import CuPy, and let it keep compiled code in a `KernelStore`.
-
-    CuPy's own cache raises where its folder cannot be made, read or written.
-    """
+    """Import CuPy with a `KernelStore`: its own cache raises where its folder cannot be used."""
     asked = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
     # CuPy makes the folder on import, and raises where it cannot
     os.environ["CUPY_CACHE_DIR"] = str(asked) if _can_be_made(asked) else os.sep

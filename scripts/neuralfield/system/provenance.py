@@ -27,8 +27,7 @@ _DIGEST_CHARACTERS = 64
 def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
     """Return what to do about a damaged or missing file of the workflow, for a message.
 
-    Snakemake does not notice that a file is missing in a folder that is one output of a job: such a
-    folder has to be removed.
+    Snakemake does not miss a file in a folder that is a job's output: the folder has to go.
     """
     for folder in Path(path).parents:
         if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
@@ -57,10 +56,7 @@ def require_same_training(
 
 
 def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
-    """Refuse a snapshot in the place of the finished network; raises `CheckpointError`.
-
-    With `keep_best`, the finished network is of an earlier step than the last of `steps`.
-    """
+    """Refuse a snapshot in the finished network's place, which is of `steps` unless `keep_best`."""
     taken = metadata.get("best_of_steps", metadata.get("step"))
     if taken != steps:
         found = f"the network of step {taken!r}"
@@ -68,10 +64,13 @@ def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps
         raise CheckpointError(str(path), found, expected, remedy_for(path))
 
 
+def json_digest(content: Any) -> str:
+    """Return the SHA-256 of plain values as sorted JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def sha256_of(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a plain file, in hexadecimal; `OSError` says that it is none, or cannot
-    be read.
-    """
+    """Return the SHA-256 of a plain file, in hexadecimal; raises `OSError` for others."""
     # a pipe that nobody writes to would be waited for
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123
@@ -83,11 +82,10 @@ def sha256_of(path: str | os.PathLike) -> str:
 def require_recorded(
     path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
 ) -> None:
-    """Refuse a file that does not match the checksum in a record; raises `InputError`.
+    """Refuse a file that does not match the checksum in the record `where`: `InputError`.
 
-    The record is read from `where`; that of an earlier version has no checksums, and is accepted.
-    The error names the file `wrong` where that is known; else the file itself, or the record if the
-    other record beside it has the file's checksum.
+    Records of earlier versions have none, and are accepted. The error names the file `wrong`; else
+    this file, or the record if the other record beside it has the file's checksum.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):

@@ -12,7 +12,7 @@ from neuralfield.nn.network import Network, require_numbers
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.system.device import HOST, Device, to_host
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
-from neuralfield.system.provenance import remedy_for
+from neuralfield.system.provenance import remedy_for, require_same_training
 
 _FORMAT = 1
 
@@ -55,18 +55,14 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     @classmethod
     @abstractmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written: nothing is believed unchecked,
-        and any exception is raised where something is wrong.
-        """
+        """Make a model out of anybody's file, which is checked: any exception may be raised."""
 
     @abstractmethod
     def fresh_network(self) -> AnyNetwork:
         """Build a network of this kind, with zeros as weights."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
-        """Build the network with its weights, ready to be called on a device; raises `ConfigError`
-        where the arrays are not those of the settings.
-        """
+        """Build the network with its weights; `ConfigError` if arrays are not those of settings."""
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
@@ -79,9 +75,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         return replace(model, metadata=metadata)
 
     def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write the weights of a network, with all else but the metadata from this model, so that
-        it can be used anywhere; the same network gives the same bytes.
-        """
+        """Write a network's weights with this model's content; the same network, the same bytes."""
         self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
 
     def write(self, path: Path) -> None:
@@ -95,11 +89,19 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
         save_arrays(path, arrays | self.arrays_beside(), description)
 
+    def load_snapshot(self, path: Path, step: int) -> Self:
+        """Read the network that this one's training had after a step; raises `CheckpointError`."""
+        snapshot = type(self).load(path)
+        found_step, expected = snapshot.metadata.get("step"), f"this training's after step {step}"
+        require_same_training(path, snapshot.provenance, self.provenance, expected)
+        if found_step != step:
+            found = f"the network of step {found_step!r}"
+            raise CheckpointError(str(path), found, expected, remedy_for(path))
+        return snapshot
+
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a model or a snapshot of it; raises `CheckpointError` where the file is missing,
-        damaged, of an unknown format, or another kind of model.
-        """
+        """Read a model or a snapshot; `CheckpointError` if it is damaged or of another kind."""
         path, what = Path(path), cls.what
         arrays, description = load_arrays(path)
         try:

@@ -17,7 +17,6 @@ from neuralfield.nn.optimizers import Optimizer
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.device import Array, Device
 from neuralfield.tasks.stored_model import StoredModel
 
@@ -96,10 +95,9 @@ class Objective(ABC):
     @property
     @abstractmethod
     def block_samples(self) -> int:
-        """Samples that pass through the network together, on the tape.
+        """Samples that pass through the network together, on the tape, and change the result.
 
-        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
-        sums are taken block by block.
+        Few enough for a core's cache, or to keep a GPU's memory free.
         """
 
     @property
@@ -143,8 +141,7 @@ class Task(ABC):
 
     @abstractmethod
     def identity(self) -> list[Any]:
-        """Return all that the result depends on but training settings, engine and device, as
-        plain values."""
+        """Return all that the result depends on but training settings, engine and device."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
@@ -167,5 +164,4 @@ class Task(ABC):
 
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
         """Read the arrays that were saved in this training after some step."""
-        of = self.model.with_metadata(record)
-        return load_snapshot(path, step, of, type(of).load).arrays
+        return self.model.with_metadata(record).load_snapshot(path, step).arrays

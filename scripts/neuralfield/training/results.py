@@ -1,8 +1,6 @@
 """The files that a training leaves: network, history, snapshots and record."""
 
-import csv
 import importlib.metadata
-import io
 import math
 import platform
 import statistics
@@ -17,7 +15,7 @@ import numpy as np
 from neuralfield import __version__
 from neuralfield.system.checkpoint import save_arrays, snapshot_path
 from neuralfield.system.device import to_host
-from neuralfield.system.files import write_atomically, write_json
+from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.training.loop import Execution
@@ -57,20 +55,15 @@ def publish_results(
     execution: Execution,
     finish: Finish = lambda trainer: trainer.task.model,
 ) -> None:
-    """Write the network, the history, the snapshots and a record of how they were made.
-
-    `finish` returns what the file has beside the weights, if that depends on them.
-    """
+    """Write network, history, snapshots and record; `finish` adds what depends on weights."""
     _publish_snapshots(trainer, folder, checkpoints)
     _save_best_network(trainer, model, execution, finish)
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([*trainer.history_columns, "rollbacks"])
     last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf
-    for step, *numbers in trainer.history:
-        rollbacks = int(step > last_step_before)
-        writer.writerow([int(step), *(f"{number:.9g}" for number in numbers), rollbacks])
-    write_atomically(history, table.getvalue().encode())
+    rows = (
+        [int(step), *(f"{number:.9g}" for number in numbers), int(step > last_step_before)]
+        for step, *numbers in trainer.history
+    )
+    write_csv(history, [*trainer.history_columns, "rollbacks"], rows)
     written = _record(trainer, execution)
     written["sha256"] = {path.name: sha256_of(path) for path in (model, history)}
     write_json(record, written)

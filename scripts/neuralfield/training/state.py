@@ -7,7 +7,6 @@ The last two states are kept: a damaged one costs only the steps since the one b
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ import numpy as np
 
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.files import replacing, storage_errors
+from neuralfield.system.files import replacing, storage_errors, try_lock
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
@@ -35,9 +34,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 
 
 class StateFolder:
-    """States and snapshots of one training in a folder, by the `fingerprint` of settings and data;
-    `say` is called with lines for the user.
-    """
+    """States and snapshots of the training with a `fingerprint`; `say` gets lines for the user."""
 
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
         self.folder, self.fingerprint, self.say = folder, fingerprint, say
@@ -52,9 +49,8 @@ class StateFolder:
     def locked(self, stop: StopSignals) -> Iterator[None]:
         """Lock the folder; wait while another process works on the same training.
 
-        The lock is the operating system's and ends with its process, however that ends. Some
-        network file systems have no locks: that is logged, and the training goes on without. Raises
-        `Interrupted` when asked to stop while waiting.
+        The operating system ends the lock with its process. On a file system without locks the
+        training goes on. Raises `Interrupted` when asked to stop while waiting.
         """
         with contextlib.ExitStack() as stack:
             path, file = self.folder / "lock", None
@@ -77,9 +73,7 @@ class StateFolder:
     def _try_lock(self, file: IO[str]) -> bool:
         """Return whether the lock was taken, or the file system has none."""
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            return try_lock(file)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
@@ -87,13 +81,10 @@ class StateFolder:
                 f"{self.folder}: this file system has no locks ({error.strerror}); going on"
                 " without: do not start the same training twice at once"
             )
-        return True
+            return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write the state after `step` steps, then remove all but the last two up to that step.
-
-        States of later steps are damaged, or from before a rollback.
-        """
+        """Write the state after `step` steps; keep only the last two, and none of later steps."""
         save_arrays(self._path(step), arrays, metadata | {"run": self.fingerprint, "step": step})
         states = self._states()
         up_to_here = [path for taken, path in states if taken <= step]
@@ -104,10 +95,7 @@ class StateFolder:
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
-        """Read step, arrays and metadata of the newest whole state; None where there is none.
-
-        `usable` says for a step whether its state may be used.
-        """
+        """Read step, arrays and metadata of the newest whole state with a `usable` step, if any."""
         for step, path in reversed(self._states()):
             try:
                 arrays, metadata = load_arrays(path)
@@ -164,10 +152,9 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
 
 
 def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Publish the snapshots of the given steps, as hard links or else as copies.
+    """Publish snapshots of these steps, as hard links or copies; `CheckpointError` if damaged.
 
-    Raises `CheckpointError` if one is missing or damaged. The folder is not listed: a network file
-    system may list its earlier content.
+    The folder is not listed: a network file system may list its earlier content.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)

@@ -34,7 +34,8 @@ def test_tiles_cover_the_image_and_are_no_larger_than_asked_for(tiling):
 @given(TILINGS)
 def test_weights_add_up_to_one_and_do_not_jump(tiling):
     x_px = np.linspace(0, tiling.width, 5001)
-    weights = [tiling.column_weights(column, x_px) for column in range(len(tiling.columns))]
+    count = len(tiling.columns)
+    weights = [tiling.weights(tiling.columns, column, x_px) for column in range(count)]
     np.testing.assert_allclose(np.sum(weights, axis=0), 1, atol=1e-12)
     steepest = np.pi / 2 / tiling.overlap_px * (x_px[1] - x_px[0])
     assert np.abs(np.diff(weights)).max(initial=0) <= steepest * (1 + 1e-9)
@@ -45,9 +46,9 @@ def test_weights_add_up_to_one_and_do_not_jump(tiling):
 def test_the_seams_are_around_the_edges_of_tiles():
     tiling = Tiling(100, 40, 54, 8)
     assert tiling.columns == [(0, 54), (46, 100)]
-    at_seams = tiling.columns_at_seams(np.arange(100) + 0.5)
+    at_seams = tiling.at_seams(tiling.columns, np.arange(100) + 0.5)
     assert at_seams.nonzero()[0].tolist() == list(range(38, 62))
-    assert not tiling.rows_at_seams(np.arange(40) + 0.5).any()
+    assert not tiling.at_seams(tiling.rows, np.arange(40) + 0.5).any()
 
 
 @pytest.mark.parametrize("overlap_px", [0, 7])

@@ -109,15 +109,16 @@ def read_config(path: Path) -> None:
     found = configuration.read_settings(config, lambda place: "config.yaml")
     for image, field in configuration.runs(found):
         if found["fields"][field]["type"] != "imported":
-            about = (found["images"][image], found["fields"][field], 1, 0)
-            estimates.training_memory_mb(*about)
-            estimates.training_minutes(*about)
+            about = (found["images"][image], found["fields"][field])
+            estimates.training_memory_mb(*about, 1, 0)
+            estimates.batch_minutes([about], 1, 0)
     for table in found["tables"].values():
         estimates.table_memory_mb(table, 0)
-        estimates.table_minutes(table)
+        estimates.minutes(estimates.table_training_s(table), table["training"])
     for classifier in found["classifiers"].values():
         estimates.classifier_memory_mb(classifier, 1, 0)
-        estimates.classifier_minutes(classifier, 1, 0)
+        work_s = estimates.classifier_training_s(classifier, 1, 0)
+        estimates.minutes(work_s, classifier["training"])
 
 
 READERS = {

@@ -19,7 +19,7 @@ from neuralfield.images import (
     write_facts,
     write_pixel_csv,
 )
-from neuralfield.system.checkpoint import load_snapshot, snapshot_path
+from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.fit import fit
@@ -89,11 +89,11 @@ def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     for content in damages(whole, [o for o in others if o != whole], 200, seed=2):
         messages.clear()
         target.write_bytes(content)
-        if not folder.whole_snapshots(partial(load_snapshot, of=own, load=Model.load)):
+        if not folder.whole_snapshots(own.load_snapshot):
             assert target.name in messages[0] and not target.exists()
         else:
-            snapshot = load_snapshot(target, step, own, Model.load)
-            expected = load_snapshot(names[1], step, own, Model.load)
+            snapshot = own.load_snapshot(target, step)
+            expected = own.load_snapshot(names[1], step)
             assert all(np.array_equal(snapshot.arrays[n], a) for n, a in expected.arrays.items())
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from neuralfield.images.image import ImageShape
 from neuralfield.images.tiling import Tile, Tiling
-from neuralfield.system.checkpoint import load_snapshot
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.files import write_json
 from neuralfield.system.input_files import read_json
@@ -40,9 +39,7 @@ class Mosaic(Renderable):
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
-        """Read the model of a tile; raises `CheckpointError` where it is missing, damaged, of a
-        tile of another size, or not the one that the mosaic was made of.
-        """
+        """Read a tile's model; `CheckpointError` if it is missing, damaged, or not the mosaic's."""
         path = self.path(tile)
         model = Model.load(path)
         if _checksum(path) != self.sha256[tile.name]:
@@ -74,9 +71,7 @@ def models_of(path: Path) -> str:
 
 
 def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None = None) -> None:
-    """Write down which models make an image together, see `models_of`, and their checksums by the
-    names of tiles, which are taken if they are not known.
-    """
+    """Write which models make an image, see `models_of`, and their checksums."""
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
     if checksums is None:
@@ -95,9 +90,7 @@ def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None 
 
 
 def load_trained(path: Path | str) -> Trained:
-    """Read a model, or a mosaic (.json), of which only the first model is read now; raises
-    `CheckpointError` where a file is missing, damaged, or neither of the two.
-    """
+    """Read a model, or a mosaic (.json) with its first model; raises `CheckpointError`."""
     path = Path(path)
     if path.suffix != ".json":
         return Model.load(path)
@@ -125,13 +118,13 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
     `CheckpointError` is raised where it is not of the same training as `of`.
     """
     if isinstance(of, Model):
-        return load_snapshot(path, step, of, Model.load)
+        return of.load_snapshot(path, step)
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
         found, expected = "of other tiles", "a mosaic of this training's"
         raise CheckpointError(str(path), found, expected, remedy_for(path))
     first = of.tiling.tile(0, 0)
-    load_snapshot(snapshot.path(first), step, of.load(first), Model.load)
+    of.load(first).load_snapshot(snapshot.path(first), step)
     return snapshot
 
 

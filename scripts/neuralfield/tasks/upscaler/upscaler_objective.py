@@ -5,7 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork, with_light
+from neuralfield.fields.upscaler import Upscaler, UpscalingNetwork
+from neuralfield.images.metrics import as_seen
 from neuralfield.images.resizing import resize_channel
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, Device, to_host
@@ -54,11 +55,10 @@ class UpscalerObjective(Objective):
 
 
 class Crops:
-    """Squares of an image, and of the same reduced and enlarged again.
+    """Squares of an image, `light`, and of the same reduced by the box filter and enlarged again.
 
-    The image is reduced with the exact box filter and enlarged to its size; the network, given
-    that, is to make the image. `light` is the image, shape (height, width, channels), and
-    `enlarged` the other one with `reach` pixels around it; `side` is that of a square.
+    The network makes the one of the other. `enlarged` has `reach` pixels around it; `side` is that
+    of a square.
     """
 
     def __init__(
@@ -68,18 +68,16 @@ class Crops:
         self.reach = settings.reach_px
         self.side = crop_side(settings, values)
         self._places = [side - self.side + 1 for side in values.shape[:2]]
-        light, around = with_light(values), (self.reach, self.reach)
+        light, around = as_seen(values), (self.reach, self.reach)
         enlarged = reduced_and_enlarged(light, settings.factor)
         padded = np.pad(enlarged, (around, around, (0, 0)), mode="edge")
         self.enlarged = device.asarray(padded, dtype=dtype)
         self.light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
-        """Cut the crops of a step, numbered by `samples`, at random places, flipped and turned: a
-        pure function of seed and step.
+        """Cut crops of a step at random places, flipped and turned, by seed and step alone.
 
-        Returns enlarged ones, shape (n, side + 2 reach, side + 2 reach, channels), and their light,
-        (n, side, side, channels).
+        Returns enlarged ones, (n, side + 2 reach, side + 2 reach, channels), and their light.
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
         seen, inputs, targets = self.side + 2 * self.reach, [], []
