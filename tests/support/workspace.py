@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -36,8 +37,12 @@ SETTINGS = {
 }
 
 
-WITHOUT_KERNELS = {"type": "wire", "width": 8, "hidden_layers": 1}
-"""A network for tests that are not about engines: loading kernels takes a second of each job."""
+def without_kernels(**training: Any) -> dict[str, Any]:
+    """Settings of a network for tests that are not about engines: without Numba and kernels, which
+    take a second of each job.
+    """
+    settings = {"precision": "float64", **training}
+    return {"type": "siren", "width": 8, "hidden_layers": 1, "training": settings}
 
 
 class Workspace:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from workspace import SETTINGS, WITHOUT_KERNELS, Workspace
+from workspace import SETTINGS, Workspace, without_kernels
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def workspace(tmp_path: Path) -> Workspace:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One in which everything has been made; tests may plan in it, and restore what they change."""
     workspace = Workspace(tmp_path_factory.mktemp("finished"))
-    workspace.settings["fields"]["siren"] = WITHOUT_KERNELS.copy()
+    workspace.settings["fields"]["siren"] = without_kernels()
     workspace.succeed()
     return workspace
 

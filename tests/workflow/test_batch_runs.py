@@ -8,7 +8,7 @@ import shutil
 import pandas as pd
 import pytest
 from job_requests import read_jobs
-from workspace import WITHOUT_KERNELS, Workspace, succeed_in
+from workspace import Workspace, succeed_in, without_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def make_workspace(folder, batch) -> Workspace:
         "tiny": {"path": "tiny.png", "size": 16, "fields": []},
         "noise": {"path": "noise.png", "size": 16, "fields": []},
     }
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     vary = {"random_seed": list(SEEDS[:2]), "learning_rate": [0.001, 0.002]}
     workspace.settings["sweeps"] = {"s": {"fields": ["siren"], "vary": vary, "batch": batch}}
     return workspace

@@ -7,13 +7,13 @@ import signal
 import time
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 MODEL = "results/tiny/siren/model.safetensors"
 
 
 def test_a_budget_ends_with_a_render(workspace: Workspace):
-    workspace.settings["fields"]["siren"] = WITHOUT_KERNELS
+    workspace.settings["fields"]["siren"] = without_kernels()
     render = "results/tiny/siren/render_8.png"
     messages = workspace.succeed(render, "--config", "budget=1")
     assert re.search(r"tiny\W+siren: about 1 s: [\d,]+ steps of 176 pixels", messages)

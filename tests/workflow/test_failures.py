@@ -6,7 +6,7 @@ import os
 import pytest
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 from jobs.failures import ShortFailures, shorten
 
@@ -141,7 +141,7 @@ def test_only_the_terminal_is_made_short():
 def test_a_damaged_image_among_others_says_how_to_get_the_report_of_the_others(
     workspace: Workspace,
 ):
-    workspace.settings["fields"] = {"wire": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"wire": without_kernels()}
     workspace.settings["timelapse"]["formats"] = []
     workspace.draw("cut.png", seed=1)
     os.truncate(workspace.path("cut.png"), 200)

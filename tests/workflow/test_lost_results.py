@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 ALL = ("all", "tables", "classifiers")
 LEDGER = "results/batches.jsonl"
@@ -30,7 +30,7 @@ def contents(workspace: Workspace) -> dict[str, str]:
 def small(tmp_path_factory) -> Workspace:
     """One image and one network, finished; every test leaves it as it was."""
     workspace = Workspace(tmp_path_factory.mktemp("small"))
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["timelapse"]["formats"] = []
     workspace.succeed()
     return workspace
@@ -40,8 +40,8 @@ def small(tmp_path_factory) -> Workspace:
 def full(tmp_path_factory) -> Workspace:
     """Each kind of result, finished."""
     workspace = Workspace(tmp_path_factory.mktemp("full"))
-    plain = WITHOUT_KERNELS | {"training": {"segments": 2}}
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS, "plain": plain}
+    plain = without_kernels(segments=2)
+    workspace.settings["fields"] = {"siren": without_kernels(), "plain": plain}
     workspace.settings["timelapse"]["formats"] = ["gif"]
     workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
     workspace.settings["sweeps"] = {"two": {"fields": ["siren"], "vary": {"random_seed": [0, 1]}}}
@@ -56,7 +56,7 @@ def full(tmp_path_factory) -> Workspace:
 @pytest.mark.slow
 def test_a_damaged_table_of_pixels_costs_no_network(workspace: Workspace):
     """The run fails as often as it is repeated, and succeeds when the damage is mended."""
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.succeed(MODEL)
     before = contents(workspace)
     pixels = workspace.path("results/tiny/pixels.csv")

@@ -1,7 +1,7 @@
 """A user's mistake gives one line with a remedy, no traceback, and a failure."""
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 
 def fails_saying(workspace: Workspace, *messages: str, arguments: tuple[str, ...] = ()) -> str:
@@ -41,7 +41,7 @@ def test_in_an_image(workspace):
     """A job finds it: the others are finished, and it is reported on the terminal and logged."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["timelapse"]["formats"] = []
     messages = fails_saying(
         workspace,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from snippets import snippets
-from workspace import ROOT, SETTINGS, WITHOUT_KERNELS, Workspace, succeed_in
+from workspace import ROOT, SETTINGS, Workspace, succeed_in, without_kernels
 
 from config.configuration import read_settings
 from config.precedence import with_shipped_sections
@@ -29,7 +29,7 @@ def run(tmp_path: Path):
     folder = tmp_path / "work"
     folder.mkdir()
     Workspace(folder)  # an image
-    pictures = {**SETTINGS, "fields": {"siren": WITHOUT_KERNELS}}
+    pictures = {**SETTINGS, "fields": {"siren": without_kernels()}}
     settings = {"title": "of the other workflow", "pictures": pictures}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -43,12 +43,11 @@ def large(tmp_path_factory) -> Workspace:
 
 
 def adopt_large_settings(workspace: Workspace) -> None:
-    fields = {"own": WITHOUT_KERNELS, "seed": WITHOUT_KERNELS | {"training": {"random_seed": 1}}}
+    fields = {"own": without_kernels(), "seed": without_kernels(random_seed=1)}
     workspace.settings["fields"] = fields
     workspace.settings["timelapse"] |= {"formats": ["gif"]}
     workspace.draw("other.png", seed=1)
-    parts = workspace.settings["fields"]["own"] | {"training": {"segments": 2}}
-    workspace.settings["fields"]["parts"] = parts
+    workspace.settings["fields"]["parts"] = without_kernels(segments=2)
     tiles = {"size": 16, "overlap": 4}
     workspace.settings["images"] |= {
         "other": {"path": "other.png", "size": 16, "fields": ["own"]},

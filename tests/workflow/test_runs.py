@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from workspace import ROOT, WITHOUT_KERNELS, Workspace, succeed_in
+from workspace import ROOT, Workspace, succeed_in, without_kernels
 
 
 @pytest.mark.slow
@@ -30,8 +30,8 @@ def test_own_image(workspace: Workspace):
 def test_segments_imports_and_crops(workspace: Workspace):
     """A training in segments ends with the bytes of one that was never cut."""
     workspace.settings["fields"] = {
-        "whole": WITHOUT_KERNELS,
-        "cut": {**WITHOUT_KERNELS, "training": {"segments": 3}},
+        "whole": without_kernels(),
+        "cut": without_kernels(segments=3),
         "old": {"type": "imported", "path": "model.json"},
     }
     workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}

@@ -5,7 +5,7 @@ import os
 from html.parser import HTMLParser
 
 import pytest
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         "tiny": {"path": "tiny.png", "size": 16, "fields": []},
         "noise": {"path": "noise.png", "size": [16, 11], "fields": []},
     }
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["training"] |= {"steps": 3}
     workspace.settings["sweeps"] = {
         "widths": {"fields": ["siren"], "vary": {"width": [4, 6], "random_seed": [0, 1]}}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
-from workspace import ROOT, WITHOUT_KERNELS, Workspace
+from workspace import ROOT, Workspace, without_kernels
 
 from config.configuration import Problems, read_settings
 from neuralfield.images import PngBandWriter
@@ -167,7 +167,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
     line = np.zeros((20, 40), np.uint8)
     line[8:11] = 255
     Image.fromarray(line).save(workspace.path("line.png"))
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS}
+    workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["training"]["segments"] = 2
     tiles = {"size": 24}
     workspace.settings["images"]["line"] = {"path": "line.png", "tiles": tiles}

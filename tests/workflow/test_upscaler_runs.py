@@ -4,7 +4,7 @@ import json
 
 import pytest
 from PIL import Image
-from workspace import WITHOUT_KERNELS, Workspace
+from workspace import Workspace, without_kernels
 
 from config.configuration import Problems, read_settings
 
@@ -12,7 +12,7 @@ from config.configuration import Problems, read_settings
 @pytest.mark.slow
 def test_an_upscaler_is_trained_rendered_and_compared(workspace: Workspace):
     upscaler = {"type": "upscaler", "hidden_layers": 1, "channels": 4, "crop": 8}
-    workspace.settings["fields"] = {"siren": WITHOUT_KERNELS, "up": upscaler}
+    workspace.settings["fields"] = {"siren": without_kernels(), "up": upscaler}
     workspace.settings["render"] = {"sizes": [40]}
     workspace.settings["timelapse"]["formats"] = ["gif"]
     workspace.succeed()
