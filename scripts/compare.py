@@ -10,10 +10,11 @@ from neuralfield.system.files import write_csv
 
 
 def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[str]) -> None:
-    """Write both tables from that of ``summarize.py`` with labels, the best of each sweep first.
+    """Write both tables; the rows of a sweep stand together, the best first.
 
-    `comparison` has a row for each combination of a sweep, over all images and seeds; `by_image`
-    has one for each image too.
+    `comparison` has a row for each combination of each sweep, over all its images and seeds;
+    `by_image` has one for each combination and image, over its seeds. `summary` is that of
+    ``summarize.py`` with labels.
     """
     runs = read_table(summary)
     overall, images = [], []

@@ -42,10 +42,13 @@ def main(
 ) -> None:
     """Compare renders with the training image and with the source; write the numbers as JSON.
 
-    Where the source is larger, the network is rendered at its size too, also without its residual,
-    and the training image is enlarged by the `FILTERS`. All are rounded to the source's levels
-    before they are compared, and written into the folder `comparison`. `record` is None where
-    nothing was trained. White begins at `threshold` in a black-and-white source; one above
+    Where the source is larger, the network is rendered at its size too, and the training image is
+    enlarged by the `FILTERS`. All are rounded to the source's levels before they are compared, and
+    written into the folder `comparison`; without a larger source that has the redraw alone. Where a
+    residual corrects renders, what the network has without it is measured at the source's size too.
+
+    `record` is the training.json, None where nothing was trained. Another network or image than the
+    expected one is refused. White begins at `threshold` in a black-and-white source; one above
     `max_megapixels` is reduced first, and one above `max_source_megapixels` refused.
     """
     network = expected.load(model) if expected else Model.load(model)

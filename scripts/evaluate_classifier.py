@@ -29,7 +29,9 @@ def main(
     training: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> None:
-    """Evaluate a classifier on its training images and on those held out, pairs of IDX files."""
+    """Evaluate a classifier on the images that it was trained on, and on those held out: pairs of
+    IDX files of images and of labels, with `checksums` (SHA-256) by their names.
+    """
     network = ClassifierModel.load(model)
     known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)
     task = ClassifierTask.from_settings(known, settings, training)

@@ -31,9 +31,11 @@ def main(
 ) -> None:
     """Compare the render at the image's own size with the image, band by band.
 
-    `metrics` is written as `evaluate.py` does, with ``tiles`` and ``seam_psnr_db``, the PSNR near
-    the edges of tiles; into the folder `comparison` goes redraw.png, reduced like the overview of
-    the image.
+    For `mosaic` and `pixels` see ``gather_tiles.py`` and ``unpack.py``. Networks other than the
+    expected ones are refused. `metrics` is written as `evaluate.py` does, with ``tiles`` and
+    ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles (see
+    `Tiling.columns_at_seams`); into the folder `comparison` goes redraw.png, reduced like the
+    overview of the image.
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)

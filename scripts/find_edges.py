@@ -34,8 +34,9 @@ def main(
 ) -> None:
     """Convert an image to grey, and write the Laplacian of a Gaussian of it.
 
-    The image is a PNG, or the pixels of ``unpack.py``; for the PNG `edges` see `EdgeFilter.levels`.
-    `raw` gets the signed values, float32 in NumPy's format.
+    The training image is a PNG, or the pixels that ``unpack.py`` writes (.npy); for `facts` see
+    ``resize.py``. `edges` is the PNG to write, see `EdgeFilter.levels`, and `raw` gets the signed
+    values, float32 in NumPy's format. `sigma` and `kernel_size` are in pixels.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)

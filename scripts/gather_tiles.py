@@ -34,9 +34,10 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
 
-    `tiles` are the lists of the files of all tiles, row by row. Only the first model is read: the
-    lists have the checksums. `history` has the sum of the seconds, and means over pixels of the
-    errors.
+    `tiles` are the lists of the files of all of them, row by row, beside their folders; see
+    `tile_files`. The models are not read, but for the first: the lists have their checksums.
+    `history` has at each step the sum of the seconds, and means over pixels of the errors. Networks
+    of tiles other than the expected ones are refused.
     """
     files = {tile: (path, found) for path in tiles for tile, found in read_list(path).items()}
     first, folder = tiling.tile(0, 0), tiles[0].parent

@@ -30,7 +30,8 @@ def main(
     """Render an image, or parts of it, in its own proportions, as PNGs that all lie in one folder.
 
     `parts` has for each the longer side in pixels, ``size``, and the part of the image, ``box``.
-    Those that were made by another `version` of the project are made again.
+    Another network than the expected one is refused, and a render above `max_megapixels`; those of
+    another `version` of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)

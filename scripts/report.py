@@ -73,7 +73,10 @@ def own_networks(
     fields: Mapping[str, Any] | None = None,
     linked: Mapping[str, Sequence[str]] | None = None,
 ) -> list[NetworkFiles]:
-    """Find what belongs together by the folders it lies in; `linked` is by ``{image}/{field}``."""
+    """Find what belongs together by the folders it lies in.
+
+    A network may have no history and no time-lapse; `linked` is by ``{image}/{field}``.
+    """
     fields, linked = fields or {}, linked or {}
     image_of = {path.parent: path for path in resized}
     history_of = {path.parent: path for path in histories}

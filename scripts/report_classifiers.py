@@ -49,7 +49,9 @@ def main(
     *,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write the page of all classifiers; each has a file of each kind, in the settings' order."""
+    """Write the page of all classifiers from one of each file for every classifier, in the order of
+    the settings; the images are those held out.
+    """
     sections = []
     files = zip(images, metrics, predictions, histories, strict=True)
     classifiers = zip(settings["classifiers"].items(), files, strict=True)

@@ -54,9 +54,10 @@ def main(
     *,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write the page of all tables from a file of each kind for each, in the order of the settings.
+    """Write the page of all tables; see `reporting.page.write_page`.
 
-    `sizes` are metrics of further networks, in a folder ``sizes`` beside those of their table.
+    There are one of each file for every table, in the order of the settings; `sizes` are metrics of
+    further networks, in a folder ``sizes`` beside those of their table.
     """
     sections = []
     for number, (name, table) in enumerate(settings["tables"].items()):

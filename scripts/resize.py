@@ -31,10 +31,12 @@ def main(
     say_kind: bool = False,
     named_preset: str | None = None,
 ) -> None:
-    """Reduce an image as `resize_image` does, and describe what it was and what it has become.
+    """Reduce an image, and describe what it was and what it has become.
 
-    `report` is called with a line on what was done to the colours and, with `say_kind`, on the kind
-    of image, on which settings that are ``auto`` depend. A named preset is obeyed for any kind.
+    For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
+    an image above `max_megapixels` is refused. `report` is called with a line on what was done to
+    the colours and, with `say_kind`, on the kind of image, on which settings that are ``auto``
+    depend. A preset that the user has named is obeyed, whatever kind of image this is.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)

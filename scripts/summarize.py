@@ -28,9 +28,10 @@ COUNTS = [
 def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
     """Write a CSV with one row for each metrics file of ``evaluate.py``, in their order.
 
-    The columns are always the same, with two more where an image was trained in tiles; what a
-    network does not have stays empty. `labels` are more columns for each row, where there are
-    sweeps.
+    The columns are always the same, with two more where an image was trained in tiles. Numbers that
+    a network does not have, such as the steps of one that was not trained here, stay empty.
+    `labels` are more columns for each row, where there are sweeps: sweep, base_field, combination
+    and setting_{name}.
     """
     rows = [read_own_metrics(path) for path in metrics]
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()

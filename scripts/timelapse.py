@@ -44,8 +44,10 @@ def main(
 ) -> None:
     """Render up to `frames` snapshots and write them as a time-lapse in each format of `outputs`.
 
-    Labels have the PSNR, which `history` estimates; that of the last frame is measured against the
-    image `resized`, or taken from `metrics` where measuring takes long.
+    The steps are spread evenly in their logarithm, because a network improves most at the
+    beginning. Labels have the PSNR, which `history` estimates; that of the last frame is measured
+    against the image `resized`, or taken from `metrics` where measuring takes long. Another network
+    than the expected one, or its snapshots, are refused.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)

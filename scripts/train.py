@@ -13,7 +13,11 @@ from neuralfield.tasks.image_fit import read_task
 def main(
     pixels: Path, facts: Path, *, field: Mapping[str, Any], training: Mapping[str, Any], **job: Any
 ) -> None:
-    """Train to the end of a segment; ``**job`` goes to `entry.training.train_task`."""
+    """Train to the end of a segment; the last segment writes the network.
+
+    `field` and `training` are the settings of the network and of its training; ``**job`` goes to
+    `entry.training.train_task`.
+    """
     previews = field["type"] != "upscaler"  # that shows the training image all the time
     make_task = partial(read_task, pixels, facts, field, training)
     train_task(make_task, training, previews=previews, **job)

@@ -43,8 +43,9 @@ def main(
 ) -> None:
     """Train all networks, and write each with what `train.py` writes beside it.
 
-    `networks` has the settings of each, which differ in `batches.VARIED` alone. Each has one core,
-    or more where there are more cores than networks.
+    The models to write are ``results/{image}/{field}/model.safetensors``; `networks` has the
+    settings of each, which differ in what `batches.VARIED` of the workflow names. Each has one
+    core, or more where there are more cores than networks.
     """
     training = networks[0]["training"]
     leave_at_s = when_to_leave_s(training)

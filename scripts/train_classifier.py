@@ -19,7 +19,11 @@ def main(
     checksums: Mapping[str, str],
     **job: Any,
 ) -> None:
-    """Train with IDX files, and write the network; ``**job`` is for `entry.training.train_task`."""
+    """Train to the end, and write the network.
+
+    `images` and `labels` are IDX files, `checksums` the SHA-256 of files by their names;
+    ``**job`` goes to `entry.training.train_task`.
+    """
 
     def read_task() -> ClassifierTask:
         labelled = read_labelled(images, labels, checksums)

@@ -13,7 +13,11 @@ from entry.training import train_task, training_arguments
 def main(
     table: Path, *, settings: Mapping[str, Any], training: Mapping[str, Any], **job: Any
 ) -> None:
-    """Train to the end, and write the network; ``**job`` goes to `entry.training.train_task`."""
+    """Train to the end, and write the network.
+
+    `settings` and `training` are those of `entry.table_network.read_task`; ``**job`` goes to
+    `entry.training.train_task`.
+    """
     train_task(partial(read_task, table, settings, training), training, **job)
 
 

@@ -103,11 +103,12 @@ def main(
 ) -> None:
     """Train on each tile to the end of a segment; the last segment writes the networks.
 
-    Each is trained as ``train.py`` trains on an image, with the same bytes whichever other tiles
-    the job has; the next ones are read meanwhile. `folder` is that of the network, and everything
-    of a tile lies in ``tiles/{row}_{column}`` in it. `lists` name these files, each those of the
-    tiles at its place in `listed`. A job that was interrupted goes on: tiles that had ended are
-    published again, and others resume from their states.
+    The tiles are windows of the image that ``unpack.py`` wrote, and are trained as ``train.py``
+    trains on an image, with the same bytes whichever other tiles the job has. The next ones are
+    read while some are trained. `folder` is that of the network, ``results/{image}/{field}``;
+    everything of a tile lies in ``tiles/{row}_{column}`` in it. `lists` name these files, each
+    those of the tiles at its place in `listed`; see `tile_files`. A job that was interrupted goes
+    on: tiles that had ended are published again, and others resume from their states.
     """
     tiles = [tile for together in listed for tile in together]
     leave_at_s = when_to_leave_s(training)

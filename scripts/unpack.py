@@ -37,10 +37,12 @@ def main(
     threads: int = 1,
     report: Report = log.info,
 ) -> None:
-    """Write the pixels of an image uncompressed as .npy, and describe it as `resize.py` does.
+    """Write the pixels of an image uncompressed, uint8 or uint16 of shape (height, width, channels)
+    in .npy, and describe it as `resize.py` does.
 
     It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
-    another order. `facts` has a digest of each tile.
+    another order: see `neuralfield.images.Header`. `facts` has a digest of each tile. An image of
+    another size than that of `tiling` is refused.
     """
     header = read_header(image)
     if (header.width, header.height) != (tiling.width, tiling.height):

@@ -31,8 +31,9 @@ def main(
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    `model` may be a mosaic, and `resized` is reduced then. `redraw` is shown until the network is,
-    or instead of it.
+    `model` may be a mosaic, and `resized` is reduced then. The render `redraw` is shown until the
+    network is, or instead of it. An imported network has no `checkpoints`, `history` and `record`.
+    Another network than the expected one is refused.
     """
     trained = expected.load(model) if expected else load_trained(model)
     own = expected.with_steps_of(trained) if expected else None

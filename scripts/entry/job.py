@@ -31,11 +31,12 @@ def run_job(
 ) -> None:
     """Call a script's ``main`` for the job that Snakemake has put into the script.
 
-    Each parameter of `main` gets the output, input, param or wildcard of that name, files as paths;
-    `others` returns those that the rule names otherwise. A job that asks for a GPU gets one for
-    itself, and one that asks only for memory of a GPU shares one. A `NeuralfieldError` becomes one
-    line in the log and on the terminal, the traceback of anything else goes to the log, and the
-    process ends with a code of `neuralfield.system.errors`.
+    Each parameter of `main` gets the output, input, param or wildcard of the rule that has its
+    name, files as paths; `others` returns those that the rule has under other names. A job that
+    asks for a GPU gets one for itself, and one that asks only for memory of a GPU shares one. What
+    it prints, logs or warns of goes to the job's log file.
+    A `NeuralfieldError` becomes one line there and on the terminal; the traceback of anything else
+    goes to the log. Leaves the process with one of `neuralfield.system.errors` if the job fails.
     """
     job = sys.modules["__main__"].snakemake
     name = _name_of(job)

@@ -66,7 +66,10 @@ def progress_path(log: str | os.PathLike) -> Path:
 
 
 class ProgressFile:
-    """Writes the progress of a training, at most twice a second and at its end; never synced."""
+    """Writes the progress of a training, at most twice a second and at its end.
+
+    The file is renamed to its place, but not synced: it is of no use after a crash.
+    """
 
     def __init__(self, path: Path | None, steps: int, until_step: int) -> None:
         self.path, self.steps, self.until_step = path, steps, until_step

@@ -21,7 +21,9 @@ FOUND_KEY = "found_for_budget"
 def read_record(
     path: Path, network: Path, training: Mapping[str, Any] | None, parameters: int | None = None
 ) -> dict[str, Any]:
-    """Read training.json; that of another network, training or number of parameters is refused."""
+    """Read training.json; the record of another network, training or number of parameters is
+    refused. The file `network` has been checked before.
+    """
     if training is None:
         return read_json(path)
     own = {key: training[key] for key in ("random_seed", "steps")}
@@ -54,7 +56,9 @@ def write_metrics(
     beside: Iterable[Path] = (),
     allow_nan: bool = False,
 ) -> None:
-    """Write numbers, the training's `record` (may be empty), and checksums, also of `beside`."""
+    """Write metrics.json: the numbers, ``parameters`` last, the `record` of the training (empty
+    without one), and checksums, also those of the files `beside`.
+    """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}
     if FOUND_KEY in record:

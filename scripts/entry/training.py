@@ -32,7 +32,9 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressLog:
-    """Keeps the progress of a job: a line in the log every few seconds, and a `ProgressFile`."""
+    """Keeps the progress of a job's trainings: a line in the log every few seconds, and a file, see
+    `entry.progress.ProgressFile`. Lines for the user begin with `name`.
+    """
 
     def __init__(
         self, name: str, steps: int, until_step: int | None = None, file: Path | None = None
@@ -148,10 +150,13 @@ def train_task(
     segment_folder: Path | None = None,
     **outputs: Path,
 ) -> None:
-    """Train to the end of a segment, which writes `segment_folder`, or `outputs` if it is the last.
+    """Train to the end of a segment; the last segment writes `outputs`, see `outputs_in`, and
+    others `segment_folder`.
 
-    The time that `make_task` takes counts towards the limit. `state` is a folder to resume from;
-    results are kept beside it, and published from there where the same training has ended before.
+    The time that `make_task` takes to read the data counts towards the limit. `state` is a folder
+    to resume from; results are kept beside it, and published from there where the same training has
+    ended before. Progress is written beside the job's log, with `previews` renders of the image
+    too.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)

@@ -60,7 +60,10 @@ class ClassifierView:
 def read_view(
     images: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
 ) -> ClassifierView:
-    """Read the contents of plots, `images` being those held out; files of others are refused."""
+    """Read the contents of plots; `images` is the IDX file of the images held out.
+
+    Files of another classifier or training are refused.
+    """
     numbers = read_json(metrics, ["confusion"], {"classifier": name} if name else None)
     for path in (predictions, history):
         require_recorded(path, numbers, metrics)

@@ -154,7 +154,9 @@ class ImageSection(Titled):
         return max(self.best.gain_db or 0.0, 0.0), self.best.score_db
 
     def best_of(self, measure: str) -> float | None:
-        """Return the networks' best value of a metric; None for none, or if a filter is better."""
+        """Return the best value of a metric among the networks; None where no network has it, or
+        where a filter is better.
+        """
         if measure in ("upscale_psnr_db", "gain_db") and self.winner is None:
             return None
         values = [

@@ -24,7 +24,11 @@ _FILES = (
 
 
 def earlier_networks(results: Path, planned: Collection[Path]) -> list[NetworkFiles]:
-    """Find networks with valid records, but those in `planned` folders and those of sweeps."""
+    """Find networks with valid records, of images as they are now, in the order of their names.
+
+    `planned` are the folders of this run's networks. Networks of sweeps are left out, as a sweep is
+    shown as a whole.
+    """
     found = []
     for metrics in sorted(results.glob("*/*/metrics.json")):
         folder = metrics.parent

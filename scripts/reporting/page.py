@@ -38,8 +38,9 @@ def write_page(
 ) -> None:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    Files that the template includes lie beside it. The versions that made the networks of `metrics`
-    are named at its end, and the user's settings are printed there; `values` are further ones.
+    Files that the template includes lie beside it; `filters` are those of this page alone.
+    `metrics` are those of all networks on the page: the versions that made them are named at its
+    end, and the user's settings are printed there. `values` are further ones for the template.
     """
     own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
     page = load_template(template, own | dict(filters)).render(

@@ -26,7 +26,10 @@ DOTS_PER_INCH = 160
 
 
 def inline_svg(draw: Draw, name: str) -> str:
-    """Return a plot as an ``<svg>`` element, whose ids all begin with `name`."""
+    """Return a plot as an ``<svg>`` element for the page.
+
+    `name` is a prefix of every id inside, so that several figures can stand on one page.
+    """
     settings: dict[Any, Any] = LETTERS | {
         "svg.fonttype": "none",
         "svg.hashsalt": name,

@@ -76,7 +76,11 @@ class _Axis:
 def learning_curves(
     curves: Iterable[Curve], x_label: str, y_text: Callable[[float], str] = in_decibels
 ) -> str:
-    """Plot learning curves over a logarithmic axis, where they are finite, as an ``<svg>``."""
+    """Plot learning curves over a logarithmic axis, as an ``<svg>`` element.
+
+    Points that are not finite, or not above zero on the axis, are left out. `y_text` writes the
+    numbers along the vertical axis.
+    """
     kept = []
     for curve in curves:
         shown = np.isfinite(curve.measured) & np.isfinite(curve.x) & (curve.x > 0)
@@ -96,10 +100,11 @@ def learning_curves(
 
 
 def scatter(points: Sequence[Point], x_label: str) -> str:
-    """Plot dB over what it cost, as an ``<svg>`` element; the first points lie on top.
+    """Plot dB over what it cost, as an ``<svg>`` element.
 
-    A line leads through the points of an image that nothing cheaper is better than. Points that are
-    not finite are left out.
+    A line leads through the points of an image that nothing cheaper is better than; the first
+    points lie on top. Points that are not finite are left out. The axis is logarithmic where it
+    spans much.
     """
     kept = [point for point in points if math.isfinite(point.x) and math.isfinite(point.score_db)]
     size_px = MARKER_PX if len(kept) <= MANY_POINTS else SMALL_MARKER_PX

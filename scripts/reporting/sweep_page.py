@@ -46,7 +46,11 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class BestRender:
-    """The best render of an image, and an enlargement, if the source is larger, as data URIs."""
+    """The best render of an image, and a plain enlargement; images are data URIs.
+
+    `title` is that of the image, `label` that of the network and `plain_name` that of the best
+    filter. Without a larger source there is only the redraw.
+    """
 
     title: str
     label: str
@@ -87,7 +91,9 @@ class SweepSection:
 
 
 def gather_sweeps(tables: Sequence[Path], results: Path) -> list[SweepSection]:
-    """Read the tables of sweeps, and the best images from ``{image}/{field}/comparison``."""
+    """Read ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, and the best
+    images, which lie in the folders ``{image}/{field}/comparison`` of `results`.
+    """
     runs, overall, images = (read_table(path) for path in tables)
     return [
         _section(

@@ -33,7 +33,10 @@ LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad"
 
 
 def surface_colours(shares: np.ndarray) -> np.ndarray:
-    """Return colours from one at 0 over transparent at 1/2 to another at 1, to suit any ground."""
+    """Return colours from one at 0 over transparent at 1/2 to another at 1, shape (h, w, 4).
+
+    An image inside a plot cannot take the colours of the page, and is to suit any ground.
+    """
     ends = np.array([to_rgb(PAPER.second), to_rgb(PAPER.first)])
     opacity = MOST_OPAQUE * np.abs(2 * shares - 1)
     return np.concatenate([ends[(shares >= 0.5).astype(int)], opacity[..., None]], axis=-1)
@@ -66,7 +69,10 @@ def read_view(
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> TableView:
-    """Read the contents of a plot; `sizes` are metrics of this table's networks of all sizes."""
+    """Read the contents of a plot; for the network see `read_own`. `truth` names columns with the
+    targets without their noise; `sizes` are metrics of the networks of all sizes, if there are
+    several, and refused where they are of another table than `name`.
+    """
     network, task = read_own(table, model, settings, training)
 
     def own(path: Path) -> dict[str, str]:

@@ -31,6 +31,9 @@ def config_file(workflow_folder: Path, *, is_module: bool = False) -> str:
     """Return the config.yaml of the working directory, or else the one beside the Snakefile.
 
     That of the working directory is another workflow's, where this one is a module.
+
+    One that is too large, nested too deep, no YAML, or a template whose expressions would be run,
+    is refused.
     """
     own = Path("config.yaml")
     path = own if own.exists() and not is_module else Path(workflow_folder, "config.yaml")
@@ -150,7 +153,10 @@ def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_few_values(text: str) -> None:
-    """Refuse YAML of too many values once aliases are replaced; no stack overflows."""
+    """Refuse YAML that has too many values when every alias is replaced by what it stands for.
+
+    Reads events one by one: nothing is built, and no depth of nesting overflows a stack.
+    """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     total = 0

@@ -64,10 +64,13 @@ def read_settings(
 ) -> dict[str, Any]:
     """Check what the user wrote and fill in the rest.
 
-    `config` is what config.yaml and the command line say together, and `layers` are those of
-    `precedence.read_layers`. Returned are all sections in the schema's order, so that moving lines
-    in config.yaml changes nothing. Paths are as found; the `training` of a field is the section
-    `training` with the field's own changes; ``sweeps`` are as they are written. There are
+    `config` is what config.yaml and the command line say together; `layers` are those of
+    `precedence.read_layers`. The section `training` of a layer wins over what earlier ones say of
+    single networks.
+
+    Returned are all sections in the schema's order, so that moving lines in config.yaml changes
+    nothing. Paths are as found; the `training` of a field is the section `training` with the
+    field's own changes; ``sweeps`` are as they are written, see `sweeps.expand`. There are
     ``automatic_learning_rates`` too, the fields whose learning rate is what suits them, and
     ``notes``, lines for the user on what was chosen and on settings that have no effect.
     """
@@ -107,7 +110,10 @@ def read_settings(
 
 
 def _resolve(settings: dict[str, Any]) -> None:
-    """Replace, unchecked, what stands for something else: paths, overlaps of tiles, trainings."""
+    """Replace what stands for something else: paths, overlaps of tiles, and trainings of networks.
+
+    Nothing is checked; a path where there is nothing stays as it is written.
+    """
     for section in ("images", "tables", "classifiers", "fields"):
         find = find_folder if section == "classifiers" else find_file
         for thing in settings[section].values():
@@ -141,7 +147,9 @@ def trained_fields(settings: Mapping[str, Any]) -> list[str]:
 
 
 def source_namer(given: Any) -> Callable[[Place], str]:
-    """Return what says where a setting was written; `given` is Snakemake's ``ConfigSettings``."""
+    """Return a function that says where a setting was written, for messages; `given` is Snakemake's
+    ``ConfigSettings``, the config files and the --config values of the command line.
+    """
     sources = [("--config", given.config)]
     for path in reversed(given.configfiles):
         require_keys_once(Path(path))
@@ -171,7 +179,8 @@ def _holds(content: Any, place: Place) -> bool:
 def _tidied(value: Any, key: str = "") -> Any:
     """Return a value without empty keys, with text keys, and with numbers for text that spells one.
 
-    YAML reads 1e-4 as text, and --config everything inside braces. Times like 30m become seconds.
+    YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text. Times
+    like 30m become seconds.
     """
     if isinstance(value, Mapping):
         return {
@@ -199,7 +208,10 @@ def _tidied(value: Any, key: str = "") -> Any:
 def _disagreements(
     settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield what no single key is to blame for; `own_keys` are each network's training settings."""
+    """Yield what no single key is to blame for, and files that are not there.
+
+    `own_keys` are the settings of its training that each network sets itself.
+    """
     for name, image in settings["images"].items():
         if name.lower() in TAKEN_NAMES:
             expected = f"another name: results/{name.lower()} is for {name.lower()}"

@@ -9,7 +9,10 @@ from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 
 def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
-    """Yield an error for each render that its job would refuse; opens images only where it must."""
+    """Yield an error for each render that its job would refuse, after all of the training.
+
+    Images are opened only for sizes at which a square would be too large.
+    """
     render = settings["render"]
     limit = render["max_megapixels"]
     wanted: list[tuple[Place, int, Sequence[float]]] = [

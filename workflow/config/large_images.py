@@ -30,7 +30,9 @@ def usual_overlap_px(size_px: int) -> int:
 
 
 def tile_groups(tiling: Tiling, per_job: int | None) -> list[list[tuple[Tile, ...]]]:
-    """Divide an image's tiles among jobs, about `per_job` for each, in whole lists of files."""
+    """Divide the tiles of an image among jobs: about `per_job` of them, or an automatic number, and
+    nearly as many for each. A job has all tiles of one list of files, or of several.
+    """
     lists = tiles_of_lists(tiling)
     jobs = MOST_JOBS if per_job is None else -(-tiling.count // per_job)
     jobs = min(jobs, len(lists))

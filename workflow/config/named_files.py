@@ -36,7 +36,9 @@ def missing_file(path: str, where: str, what: str) -> Iterator[ConfigError]:
 
 
 def require_file(path: str, where: str, what: str) -> Path:
-    """Return a file that has to be there: `what` the setting at `where` is the path of."""
+    """Return a file that has to be there; `where` is the place of that setting, and `what` it is
+    the path of, for the message.
+    """
     found = find_file(path)
     if found is None:
         state, remedy = "no such file", f"write it relative to the working directory, {Path.cwd()}"

@@ -33,7 +33,10 @@ def slug(text: str) -> str:
 def adopt_own_image(
     written: dict[str, Any], name_source: Callable[[Place], str], has_preset: bool, notes: list[str]
 ) -> Iterator[ConfigError]:
-    """Put the image of ``image`` in place of those of ``images``; `notes` gets what was chosen."""
+    """Put the image given by ``image`` in place of those listed under ``images``.
+
+    `notes` gets lines on what was chosen for it.
+    """
     path = written.get("image")
     if path is None:
         for key in (key for key in (*KEYS, "name") if key in written):
@@ -80,7 +83,11 @@ def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[P
 
 
 def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
-    """Refuse a folder results/{name} with results of another image file that still exists."""
+    """Refuse to put the results of an image into results/{name}, if that folder has those of
+    another image file that still exists.
+
+    `earlier_inputs` is the file that results/{name}/resized.png was made from, if it was made.
+    """
     for earlier in earlier_inputs:
         if not Path(earlier).exists() or Path(earlier).samefile(path):
             continue

@@ -32,7 +32,9 @@ _EXAMPLES_FOLDER = "workflow/resources/"
 
 
 def read_layers(given: Any) -> list[ConfigLayer]:
-    """Return what stands above config.yaml in Snakemake's ``ConfigSettings``; the last one wins."""
+    """Return what stands above config.yaml, the layer that wins last; `given` is Snakemake's
+    ``ConfigSettings``, the config files and the --config values of the command line.
+    """
     layers = []
     for path in given.configfiles:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -41,10 +43,11 @@ def read_layers(given: Any) -> list[ConfigLayer]:
 
 
 def adopt_preset(written: dict[str, Any]) -> str | None:
-    """Put the network that ``preset`` names in place of all fields, and return its name.
+    """Put the network that ``preset`` names in place of those listed under ``fields``.
 
-    Sweeps, which start from those fields, are left out. Another name is left for the schema to
-    refuse.
+    It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
+    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if there is
+    one.
     """
     name = written.get("preset")
     if name not in PRESETS:
@@ -59,7 +62,10 @@ def adopt_preset(written: dict[str, Any]) -> str | None:
 
 
 def adopt_budget(written: dict[str, Any], layers: Sequence[ConfigLayer]) -> None:
-    """Let ``budget`` at the top stand for ``training.budget``, which wins in the same layer."""
+    """Let ``budget`` at the top stand for ``training.budget``, which wins in the same layer.
+
+    One that is no number of seconds is left where it is, for the schema to refuse.
+    """
     is_later = _last(layers, ("budget",)) > _last(layers, ("training", "budget"))
     for content in (*(layer.content for layer in layers), written):
         seconds, training = content.get("budget", 0), content.get("training", {})
@@ -71,7 +77,10 @@ def adopt_budget(written: dict[str, Any], layers: Sequence[ConfigLayer]) -> None
 
 
 def leave_out_examples(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> Iterator[str]:
-    """Take the example images out, and yield a line on them, where a layer names images."""
+    """Take the example images out where a layer names images: these are meant, and no others.
+
+    Images of a config.yaml of the user's own stay. Yields a line on what was left out.
+    """
     naming = [layer for layer in layers if _mapping(layer.content.get("images"))]
     named = {str(name) for layer in naming for name in layer.content["images"]}
     images = written.get("images")
@@ -86,7 +95,10 @@ def leave_out_examples(written: Mapping[str, Any], layers: Sequence[ConfigLayer]
 
 
 def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> None:
-    """Remove a network's own training settings, and budgets, where those of later layers win."""
+    """Remove a network's own training settings where a later layer's section `training` wins.
+
+    Budgets are removed where a later layer sets the steps.
+    """
     for name, field in _mapping(written.get("fields")).items():
         own = field.get("training") if isinstance(field, Mapping) else None
         if not isinstance(own, dict):
@@ -113,8 +125,10 @@ def settings_without_effect(
 ) -> Iterator[str]:
     """Yield a line for each setting that changes nothing: which, why, and what to write instead.
 
-    `own_keys` has the settings of its training that each network sets itself. Those that are as in
-    the workflow's own config.yaml are passed over: that file spells out every default.
+    `written` is what all layers say together, after `let_later_layers_win`, and `own_keys` has the
+    settings of its training that each network sets itself, by its name. Networks, and values of the
+    section `training`, that are those of the workflow's own config.yaml are passed over: that file
+    spells out every default, and nobody wrote them.
     """
     for taking, taken in (("preset", "fields"), ("preset", "sweeps"), ("image", "images")):
         at = _last(layers, (taken,))
@@ -170,7 +184,9 @@ def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[st
 
 
 def with_shipped_sections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a module's user, with the missing sections of our config.yaml."""
+    """Return the settings of a workflow that has this one as a module, with the sections of the
+    workflow's own config.yaml that are left out, but for its examples.
+    """
     examples = ("images", "sweeps", "tables", "classifiers")
     usual = {key: value for key, value in shipped_settings().items() if key not in examples}
     return {**usual, **config}

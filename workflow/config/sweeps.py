@@ -265,7 +265,10 @@ def _value_mistakes(
     settings: Mapping[str, Any],
     where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """Yield a setting that a network lacks, or a value that is not for it; once for all fields."""
+    """Yield a setting that a network lacks, or a value that is not for it; once for all fields.
+
+    `place` ends in the key, or in the key and the number of the value in its list.
+    """
     known = read_schema()["$defs"]
     training = known["training"]["properties"]
     for base in bases:

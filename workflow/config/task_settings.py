@@ -23,7 +23,10 @@ _LIMITS = {
 def outside_their_limits(
     training: Mapping[str, Any], where: Callable[[str, str], str]
 ) -> Iterator[ConfigError]:
-    """Yield what is wrong between settings; `where` takes the names of a setting and its limit."""
+    """Yield what is wrong between the settings of a training of any kind.
+
+    `where` says where a setting stands, given its name and that of the setting that limits it.
+    """
     for key, limit_key in _LIMITS.items():
         if limit_key == "steps" and "budget" in training:
             continue  # the steps that are found are as many as are needed

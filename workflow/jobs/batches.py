@@ -91,7 +91,10 @@ def read_ledger(path: Path = LEDGER) -> Ledger:
 
 
 def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
-    """Write batches that are based on what is `known`, unless another process has changed that."""
+    """Write batches to a ledger that does not have them yet; `known` is what they are based on.
+
+    Nothing is written if another process has put one of the runs elsewhere in the meantime.
+    """
     if not batches:
         return
     with storage_errors(path, "cannot be written"):
@@ -137,7 +140,8 @@ def arrange(
     """Put runs that have no place into new batches, and return the lines to add to the ledger.
 
     A run keeps its place as long as its settings are the same. Two lose it: one that is missing
-    from a batch others of which are made, and one that was alone and is missing.
+    from a batch others of which are made, since only it has to be made again; and one that was
+    alone and is missing. `limits` says how many runs the batch of a run may have at the most.
     """
     if not ledger.lines and max(limits.values(), default=1) == 1:
         return {}
@@ -195,7 +199,8 @@ def _entry(run: ImageNetwork, fields: Mapping[str, Any]) -> Entry:
 def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
     """Return a digest that is equal for runs that may be in one batch.
 
-    It covers size and channels of the image as far as settings and the file's header tell.
+    It covers the size and the channels of the training image as far as settings and the file's
+    header tell; with ``mode: auto`` the channels are known when the pixels are read.
     """
     image = images[run.image]
     try:

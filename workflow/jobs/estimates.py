@@ -142,7 +142,11 @@ def points_per_step(image: Settings, training: Settings) -> int:
 
 
 def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int) -> int:
-    """Return the memory of a training on the machine: the image as a table, and layers' values."""
+    """Return the memory of a training on the machine.
+
+    It holds the image as a table and, without a GPU, every layer's values for the points that each
+    thread works on.
+    """
     table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
@@ -195,13 +199,21 @@ def _may_use_kernels(field: Settings) -> bool:
 def batch_minutes(
     networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
 ) -> int:
-    """Return the time of trainings in one job, each an image and a network: one after another."""
+    """Return the time of trainings in one job, each an image and a network: one after another.
+
+    There are three products of matrices for each layer, point and step: one forwards, two
+    backwards.
+    """
     work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
     return minutes(work_s, networks[0][1]["training"], attempt)
 
 
 def minutes(work_s: float, training: Settings, attempt: int = 1) -> int:
-    """Return the time that a job asks for: more at each attempt, up to a training's limit."""
+    """Return the time that a training asks for.
+
+    It is longer at each attempt, because a cluster stops a job that takes longer than it asked for;
+    but never longer than the limit in the settings, at which the training leaves.
+    """
     minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
     return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
@@ -267,7 +279,10 @@ def table_training_s(table: Settings) -> float:
 
 
 def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
-    """Return the number and the size of training images; small ones, if the file does not tell."""
+    """Return how many training images there are, and their size, from the file's first bytes.
+
+    A small set of small images is assumed where they do not tell.
+    """
     try:
         count, height, width = read_idx_shape(find_files(classifier["path"], TRAINING)[0], 3)
     except (NeuralfieldError, OSError):

@@ -37,7 +37,10 @@ _REPORTED_BY_ONERROR = (
 
 
 def shorten(logger: logging.Logger, verbose: bool) -> None:
-    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose."""
+    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose.
+
+    Its log file has all of them, and handlers of logger plugins are left as they are.
+    """
     for handler in logger.handlers if not verbose else ():
         if handler.name == "DefaultStreamHandler" and handler.formatter:
             handler.setFormatter(ShortFailures(handler.formatter))

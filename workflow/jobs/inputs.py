@@ -57,13 +57,18 @@ class Inputs:
         return [path for job in jobs if job.run == run and job.is_last for path in job.lists]
 
     def batch_images(self, batch: Batch, file: str) -> list[str]:
-        """Return a file of each image of a batch, except those that cannot be made any more."""
+        """Return a file of each image that was put into a batch, except those that cannot be made
+        any more."""
         files = {image: f"results/{image}/{file}" for image in batch.images}
         whole = self.plan.whole
         return [path for image, path in files.items() if image in whole or Path(path).exists()]
 
     def batch_networks(self, batch: Batch) -> Callable[[Any, Any], list[Settings]]:
-        """Return a function for a batch's settings, not compared: its name has their digest."""
+        """Return a function for the settings of a batch's networks.
+
+        Snakemake does not compare them, because it asks for `input`: the name of a batch has a
+        digest of all settings that count.
+        """
         return lambda wildcards, input: [self.plan.network_of(run) for run in batch.runs]
 
     def table_sizes(self, table: str) -> list[str]:

@@ -19,7 +19,11 @@ SHORT_JOB_S = 60
 
 
 class Needs:
-    """Functions that rules have for threads, priorities and resources; runs may be wildcards."""
+    """Functions that rules have for threads, priorities and resources.
+
+    Their arguments are those that Snakemake gives; an `ImageNetwork` may stand for wildcards.
+    `workflow` is Snakemake's.
+    """
 
     def __init__(self, plan: Plan, batches: Sequence[Batch], workflow: Any) -> None:
         self.plan, self._workflow = plan, workflow
@@ -73,7 +77,8 @@ class Needs:
         return self._workflow.resource_settings.cores or CORES_ON_A_CLUSTER
 
     def rendering_threads(self, wildcards: Any) -> int:
-        """Return a fair share of the cores for a network's render, evaluation or time-lapse."""
+        """Return a fair share of the cores: each network is rendered, evaluated and shown in a
+        time-lapse."""
         cores = self.all_cores(wildcards)
         if self._workflow.remote_exec or not self._workflow.resource_settings.cores:
             return cores
@@ -135,7 +140,9 @@ class Needs:
         return self._given_threads(job.kind) or self.training_threads(job.run)
 
     def tiles_resources(self, job: TileJob) -> dict[str, Any]:
-        """Return a job's estimates: time of all tiles, and memory of those in memory together."""
+        """Return the estimates for a job on tiles: the memory of those that are trained together,
+        and read ahead, and the time of all.
+        """
         network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
         gpus = self.gpus(job.run)
         return self._resources_of_several(

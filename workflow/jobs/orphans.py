@@ -33,10 +33,11 @@ def cancel_orphans(
 ) -> set[Path]:
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 
-    Trainings save their state. But a job that is cancelled just when its files are complete takes
-    them away: those that this run counted on (`made`) and that are missing now are returned.
-    Nothing is done unless `owner`, the lock of `startup.clear_stale_locks`, makes certain that no
-    other Snakemake is at work here.
+    Trainings save their state when they are cancelled, so no step is lost. But a job that is
+    cancelled just when its files are complete takes them away again: the files that this run
+    counted on (`made`, see `files_made`) and that are missing now are returned. Nothing is done
+    unless it is certain that no other Snakemake is at work here, whose jobs they could be: `owner`
+    is the lock that `startup.clear_stale_locks` has returned.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
         return set()

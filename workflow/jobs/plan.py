@@ -40,7 +40,11 @@ _ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_pro
 
 
 class Plan:
-    """Everything that a config asks for, with the `sweeps` that `sweeps.expand` returned."""
+    """Everything that a config asks for.
+
+    `settings` are those of `config.configuration.read_settings`, and `sweeps` the sweeps among
+    them, see `config.sweeps.expand`.
+    """
 
     def __init__(self, settings: Mapping[str, Any], sweeps: Sequence[Sweep]) -> None:
         self.sweeps = sweeps
@@ -127,16 +131,24 @@ class Plan:
         return _without(self.network_of(wildcards), ["training"])
 
     def training_settings(self, wildcards: Any) -> Settings:
-        """Return settings that a result depends on, none if imported: changes train again."""
+        """Return the settings of a training that its result depends on; none if imported.
+
+        Snakemake compares them: a change of them trains again.
+        """
         return _without(self.network_of(wildcards).get("training", {}), MAKES_NO_DIFFERENCE)
 
     def execution_settings(self, wildcards: Any, input: Any) -> Settings:
-        """Return settings that no result depends on; not compared, since params ask for `input`."""
+        """Return the settings of a training that its result does not depend on.
+
+        Snakemake does not compare a param whose function asks for `input`.
+        """
         training = self.network_of(wildcards)["training"]
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
 
     def tile_settings(self, job: TileJob) -> Settings:
-        """Return params of a job on tiles, not compared: tiles may be divided in another way."""
+        """Return the params of a job on tiles. Snakemake does not compare those that ask for
+        `input`: tiles may be divided among jobs in another way without being trained again.
+        """
         return {
             "field": self.field_settings(job.run),
             "training": self.training_settings(job.first_tile),
@@ -221,7 +233,9 @@ class Plan:
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
     def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
-        """Return the pages that evaluate networks; none for more tiles than one can hold."""
+        """Return the pages that evaluate networks; none for so many tiles that one cannot hold
+        them.
+        """
         shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
         return for_runs("results/{image}/{field}/view.html", shown)
 

@@ -15,7 +15,10 @@ from neuralfield.tasks.image.tile_files import changes_since
 def incomplete_again(
     workflow: Any, log: Callable[[str], None], contents: Callable[[], Iterable[Contents]]
 ) -> Callable[[Any], list[str]]:
-    """Return an input function without files: it forces folders that lost some of theirs."""
+    """Return an input function that adds no file: it forces folders that have lost files.
+
+    Snakemake itself sees only that a folder is there.
+    """
 
     def input_function(wildcards: Any) -> list[str]:
         if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):
@@ -44,7 +47,10 @@ def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob)
 
 
 def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
-    """Let trainings that are asked for anew take their steps, even if their results are kept."""
+    """Let trainings that are asked for anew take their steps, even if their results are kept.
+
+    `tile_jobs` are those on tiles, by the names of their rules.
+    """
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("train"):
             is_forced = _is_forced_by_the_user(workflow, job)

@@ -48,7 +48,11 @@ class RecordedOutput:
 
 @dataclass(frozen=True)
 class Made:
-    """An output by its path; `is_complete` says if a job left it with this modification time."""
+    """An output of the present workflow, by its path in the folder of results.
+
+    `is_complete` returns whether a job that succeeded left it with this modification time in
+    seconds.
+    """
 
     name: str
     rule: str
@@ -122,8 +126,9 @@ def update_manifest(
 ) -> None:
     """Add outputs made since the manifest was written, and drop those that are not made any more.
 
-    Only what a job has made since is hashed, so that `check` finds other changes. A damaged
-    manifest is written anew before `NeuralfieldError` is raised. `can_be_made` is by name.
+    An output is hashed only if a job has made it since. One that was changed otherwise keeps the
+    entry of its job, so that `check` finds the change. A damaged manifest is written anew before
+    `NeuralfieldError` is raised. `can_be_made` says whether any rule makes a file of this name.
     """
     before: dict[str, RecordedOutput] = {}
     problems = []

@@ -74,9 +74,10 @@ def missing_packages_message(*, has_conda: bool = False) -> str:
 
 
 def leave_out_pandas() -> None:
-    """Let Snakemake's own process do without pandas, whose import is a fifth of its start.
+    """Let this process, Snakemake's own, do without pandas, whose import is a fifth of its start.
 
-    It is for params that are data frames: no rule has any. Scripts are processes of their own.
+    Snakemake imports it, if it is installed, to compare params that are data frames: no rule has
+    such params. Scripts are processes of their own.
     """
     sys.modules.setdefault("pandas", cast(Any, None))
 
@@ -96,7 +97,8 @@ def end_without_waiting(workflow: Any) -> None:
 def let_ctrl_c_end_imports() -> None:
     """Let Ctrl-C end a script without a traceback until `entry.job.run_job` takes it over.
 
-    Snakemake's own imports are the first lines of a script. Until Python is up the signal waits.
+    Snakemake writes its own imports into the first lines of a script, and the script's follow.
+    While Python itself starts the signal waits, blocked in the thread that starts the process.
     """
     usual = PythonScript.generate_preamble
 
@@ -118,9 +120,12 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     """Remove the locks that a killed Snakemake left, if it is certain that none is running.
 
     Every Snakemake of this workflow shares a lock of the operating system, which ends with its
-    process; to hold it alone proves that others are gone. It does not cover other machines in the
-    same folder: the file names the last one, and locks that may be another machine's stay. Returns
-    the lock's file, to be kept open (None where there are no such locks), and whether there were
+    process however that ends; to hold it alone proves that the others are gone. The lock does not
+    cover other machines that work in the same folder: the file names the last one, and locks that
+    may be another machine's stay.
+
+    Returns the lock's file, to be kept open as long as this Snakemake runs (programs that it starts
+    do not inherit it), or None where the file system has no such locks; and whether there were
     stale locks.
     """
     folder.mkdir(exist_ok=True)

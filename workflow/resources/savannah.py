@@ -301,7 +301,9 @@ def paint_birds(canvas):
 
 
 def draw_savannah(width_px):
-    """Paint the savannah, RGB in [0, 1], float32; the height is two thirds of the width."""
+    """Paint the savannah: red, green and blue in [0, 1], float32; the height is two thirds of the
+    width.
+    """
     rng = np.random.default_rng(SEED)
     canvas = np.empty((round(width_px * ASPECT), width_px, 3), dtype=np.float32)
     paint_sky(canvas, rng)

@@ -40,10 +40,11 @@ _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
 
 
 def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
-    """Show Snakemake's messages on the terminal in people's words, failures shortly unless verbose.
+    """Show Snakemake's messages on the terminal in people's words.
 
-    Nothing is done where more or fewer of its own are asked for, or no job is run. Handlers of
-    logger plugins, and the log file, stay.
+    Nothing is done where its own messages are asked for, more of them or fewer, and where they are
+    the result: where no job is run. Failures are short unless ``--verbose`` is given. Handlers of
+    logger plugins, and the log file, are left as they are.
     """
     output = workflow.output_settings
     failures.shorten(logger, output.verbose)
@@ -65,7 +66,11 @@ def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
 
 
 class Screen(logging.Handler):
-    """Tells in people's words what Snakemake does; its own handler, `usual`, tells the rest."""
+    """Tells in people's words what Snakemake does.
+
+    Its own handler, `usual`, is for errors and for what is not known here. `plan` is set as soon as
+    it is known.
+    """
 
     def __init__(self, usual: logging.StreamHandler, workflow: Any) -> None:
         super().__init__()

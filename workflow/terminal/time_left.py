@@ -40,10 +40,11 @@ _MOST_FACTOR = 20.0
 
 
 class Durations:
-    """The seconds that jobs take, learned on this machine, and kept at `path` from run to run.
+    """The seconds that jobs take, learned from those that have been measured on this machine, and
+    kept at `path` from run to run.
 
-    A start's time depends on the rule, and a share of the pessimistic estimate on the kind of work.
-    The first run on a machine assumes both.
+    A job takes a time to start, which its rule decides, and a share of its pessimistic estimate,
+    which its kind of work decides. The first run on a machine assumes both.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -81,12 +82,18 @@ class Durations:
             self._set_share(job.work.kind, share)
 
     def learn_rate(self, work: Work, steps: int, steps_per_s: float) -> None:
-        """Note the rate of a training that runs, unless a budget has found other steps."""
+        """Take note of the rate of a training of so many steps that is running.
+
+        One whose budget has found other steps, and perhaps smaller ones, tells nothing.
+        """
         if work.step_s and steps_per_s and steps == work.steps:
             self._set_share(work.kind, 1 / steps_per_s / work.step_s)
 
     def keep(self) -> None:
-        """Write, for the next run, what lies between earlier runs and this one, if possible."""
+        """Write them for the next run; where that fails it assumes what this one did.
+
+        They lie between those of earlier runs and of this one, which something may have slowed.
+        """
         if self.path is None or not (self.start_s or self.shares):
             return
         start_s, shares = map(_between, self._kept, (self.start_s, self.shares))
@@ -148,8 +155,10 @@ def run_s(
 ) -> float:
     """Return how long jobs take together, each as soon as there is room for it.
 
-    A job that is needed and not among them has ended. `seconds` is what each takes from now on,
-    `running` numbers those that have begun, and `cores`, `gpus` and `slots` limit those at a time.
+    The jobs are those that have not ended; a job that they need and that is not among them has.
+    `seconds` is what each takes from now on, and `running` has the numbers of those that have
+    begun. `cores`, `gpus` and `slots` are how many cores, jobs on GPUs, and jobs there may be at
+    once.
     """
     by_number = {job.number: job for job in jobs}
     waits = {n: len(job.needs & by_number.keys()) for n, job in by_number.items()}

@@ -18,7 +18,8 @@ from neuralfield.system.interruption import Interrupted
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and leave the process with its exit code.
 
-    0: done; 1: an error, in one line; 2: wrong arguments; 75: stopped by a signal; 130: Ctrl-C.
+    0: done; 1: an error, in one line; 2: a mistake in the arguments; 75: stopped by a signal, to be
+    called again; 130: Ctrl-C.
     """
     try:
         with storage_errors():

@@ -61,10 +61,13 @@ def make_engine(
 ) -> Engine:
     """Make an engine for an objective.
 
-    The request ``auto`` takes the fastest engine that covers it; the precision ``auto`` is
-    ``mixed`` on the cuda engine, else ``float32``. `threads` are the cores to use on the CPU.
-    `note` gets a line where something else is done than was asked for. Raises `ConfigError` for an
-    engine that is unknown or does not cover it, and `ResourceError` for too little memory.
+    The request ``auto`` takes the fastest engine that covers the objective; ``cpu``, ``cuda`` and
+    ``tape`` name one. The precision ``auto`` is ``mixed`` on the cuda engine and ``float32``
+    elsewhere; ``float64`` is the tape's. `threads` are the cores to use on the CPU. `note` is
+    called with a line of text where something else is done than was asked for.
+
+    Raises `ConfigError` for an unknown engine, or one that does not cover the objective, and
+    `ResourceError` where the step would not fit into memory.
     """
     if request not in ENGINES:
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
@@ -126,10 +129,12 @@ FollowUp = Callable[[int, float, np.ndarray], None]
 
 
 class EngineBatch:
-    """Takes steps of several engines, `side_by_side` at a time on a CPU; on a GPU together in one
-    launch (`CudaBatch`) where that is faster, else side by side in a few streams.
+    """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores; on
+    a GPU those of one kind together in one launch (`CudaBatch`), where that is faster.
 
-    Each network has the bytes that it has alone. One that was rolled back catches up alone.
+    Others of a GPU take theirs side by side too, in a few streams. Each network has the bytes that
+    it has alone.
+    A call may cover a subset: a network that was rolled back catches up alone.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
@@ -149,10 +154,11 @@ class EngineBatch:
         count: int,
         follow_up: FollowUp,
     ) -> None:
-        """Take `count` steps each, and call `follow_up(place, seconds, totals on the host)`.
+        """Take `count` steps with each engine, and call `follow_up(place in engines, seconds,
+        totals)`, with the engine's totals on the host.
 
-        Engines of a GPU share the seconds. Other engines may still take steps while `follow_up`
-        runs.
+        Engines of a GPU share the seconds. `follow_up` may run while other
+        engines still take steps.
         """
         if self._device.kind == "gpu":
             self._run_on_gpu(engines, first_step, count, follow_up)

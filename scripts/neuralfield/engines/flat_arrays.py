@@ -18,7 +18,10 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
 
 
 def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
-    """Make parameters views of one flat float32 array; return it, and where each begins."""
+    """Move a network's parameters into one flat array of float32, of which they become views.
+
+    Returns it, and where each parameter begins, in numbers.
+    """
     tensors = network.parameters
     arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}
     flat = flatten_arrays(device, [(arrays, name) for name in arrays])

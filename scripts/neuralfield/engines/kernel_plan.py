@@ -47,9 +47,11 @@ e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer: its affine output times `frequency`, and then an activation, except in the last.
+    """One layer; no activation marks the last.
 
-    It has `factors` parts that ``product`` multiplies; `wavelet_scale` is how narrow a wavelet is.
+    The affine output is multiplied by `frequency` before the activation. It has `factors` equal
+    parts, one after another, that the activation ``product`` multiplies; 1 for others.
+    `wavelet_scale` is how narrow a wavelet is.
     """
 
     fan_in: int
@@ -96,7 +98,8 @@ class NetworkPlan:
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
     def unsupported_reason(self, precision: str = "float32") -> str | None:
-        """Name a part that kernels cannot compute, or mixed precision cannot, if any."""
+        """Name a part that kernels have no code for, or say why it cannot be computed in mixed
+        precision, or return None."""
         used = [
             ("encoding", self.encoding, ENCODINGS),
             *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
@@ -124,8 +127,9 @@ class NetworkPlan:
 class BatchPlan:
     """A batch: how many pixels, how many points each, and how their loss is computed.
 
-    Rows come in tiles of 64. Row r of tile t is point ``r % points`` of the batch's pixel ``t *
-    tile_pixels + r // points``, if ``r < tile_pixels * points`` and there is such a pixel.
+    Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points`` (a
+    slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid if
+    ``r < tile_pixels * points`` and the slot is below `pixels`.
     """
 
     pixels: int

@@ -15,9 +15,10 @@ gradients."""
 
 
 class TapeEngine:
-    """Takes a step as a sum over blocks of samples, added up in a fixed order.
+    """One training step as a sum over blocks of samples, added up in a fixed order.
 
-    The result does not depend on `threads`, each of which has a single-threaded BLAS.
+    Blocks are worked on by `threads` threads, each with a single-threaded BLAS, so the result does
+    not depend on their number.
     """
 
     name, variant = "tape", ""

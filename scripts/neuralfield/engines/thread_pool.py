@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 class ThreadPool:
     """A pool of threads, the caller's among them, each with a BLAS that uses one core.
 
-    Chance decides which thread does a piece: each piece writes its result to its own place.
+    Which thread does a piece is left to chance: work whose result must be the same for any number
+    of threads writes each piece's result to a place of its own.
     """
 
     def __init__(self, threads: int) -> None:
@@ -19,7 +20,9 @@ class ThreadPool:
         self._limits = threadpool_limits(limits=1)
 
     def run(self, work: Callable[[int, int], None], pieces: int) -> None:
-        """Call `work` once for each piece, with the numbers of piece and thread (from 0)."""
+        """Call `work` once for each piece, with the number of the piece, and the
+        thread's (from 0).
+        """
         remaining = deque(range(pieces))
 
         def take_part(thread: int) -> None:

@@ -45,9 +45,11 @@ def field_settings(description: Mapping[str, Any]) -> FieldSettings:
 
 
 def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler:
-    """Read settings of a field or an upscaler: ``type`` names it, or ``preset`` a ready-made one.
+    """Read the settings of a field or an upscaler; raises `ConfigError` for an unknown type, preset
+    or key, or a value out of range.
 
-    Raises `ConfigError` for an unknown type, preset or key, or a value out of range.
+    ``type`` names the field; ``preset`` may name a ready-made one; the other keys are its settings,
+    with the defaults of its class.
     """
     given = dict(description)
     kind, preset = given.pop("type", None), given.pop("preset", None)
@@ -78,9 +80,11 @@ def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
 def build_field(
     settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int | None = 0
 ) -> AnyNetwork:
-    """Make a network with fresh weights, in float64 on the CPU; may raise `ResourceError`.
+    """Make a network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
+    larger than the memory there is.
 
-    Settings, shape and seed decide the weights; without a seed they are zeros, which is faster.
+    The weights are a function of the settings, the shape and the seed alone; without a seed they
+    are zeros, which is faster where others are loaded.
     """
     require_memory_for(settings.weight_shapes(shape), "fields")
     seeded = random_seed is not None

@@ -31,7 +31,8 @@ from neuralfield.system.settings import setting
 class FourierChebyshev(Fixed):
     """Fourier features, and the Chebyshev polynomials T_0 to T_degree of x and of y.
 
-    T_0 is 1: the constant part of a map has three weights, its bias among them, and learns faster.
+    T_0 is 1: with it the constant part of each linear map has three weights, its bias among them,
+    and learns as much faster.
     """
 
     frequencies: Array

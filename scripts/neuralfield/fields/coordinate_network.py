@@ -73,7 +73,8 @@ class Identity(Fixed):
 class CornerBias(Fixed):
     """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training image.
 
-    The original lion-cub network's inputs: corners, not centres, and ones in place of a bias.
+    The inputs of the original lion-cub network: corners instead of centres, and a column of ones
+    in place of a bias. Tied to the training size, so that it is one function of position too.
     """
 
     width: int
@@ -144,7 +145,9 @@ class Output:
 
 
 class CoordinateNetwork(Network[Layer]):
-    """An image as a function: positions in, values out; an activation between each two layers."""
+    """An image as a function: positions in, values out. An activation follows each layer but the
+    last.
+    """
 
     def __init__(
         self,
@@ -159,7 +162,11 @@ class CoordinateNetwork(Network[Layer]):
         self.output = output
 
     def __call__(self, coordinates: Array) -> Tensor:
-        """Compute values (n, channels) at coordinates (n, 2), not clipped to [0, 1]."""
+        """Compute values at positions, not clipped: a linear output may leave [0, 1].
+
+        From coordinates of shape (n, 2), see `neuralfield.images.coordinates`, of the network's
+        dtype and device, to shape (n, channels).
+        """
         encoded = self.encoding(coordinates)
         x = encoded if isinstance(encoded, Tensor) else Tensor(encoded)
         for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
@@ -176,11 +183,13 @@ class CoordinateNetwork(Network[Layer]):
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     def make_constant(self, values: np.ndarray) -> bool:
-        """Make all values the same, in [0, 1] (a sigmoid reaches 0 and 1 to one in a million).
+        """Set the weights so that the network has the same values, in [0, 1], at every position; a
+        sigmoid reaches 0 and 1 to one in a million.
 
-        The last layer's bias is set, its weights are zero; without biases the column of ones of
-        `CornerBias` becomes the only input, and the last layer is scaled. False is returned, and
-        nothing changed, without biases and with hidden values of zero: no weights do this.
+        The bias of the last layer is set, and its weights are zero. Without biases the network
+        keeps the column of ones of `CornerBias` as its only input, and the last layer is scaled.
+        False is returned, and nothing is changed, where no weights do this: in a network without
+        biases whose hidden values are zero.
         """
         z, last = self.output.inverse(values), self.layers[-1]
         if "bias" in last.parameters:

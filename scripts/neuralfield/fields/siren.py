@@ -57,7 +57,8 @@ class Siren(SineField):
     def suggested_learning_rate(self) -> float:
         """The rate 6 / (width * hidden_layers * omega_0 * weight_scale), in two digits.
 
-        At a few times this rate sines learn nothing. Found by ``benchmarks/field_rates.py``.
+        The sines limit how far a step may move their arguments; at a few times this rate nothing
+        is learned. Found by ``benchmarks/field_rates.py``.
         """
         depth = max(self.hidden_layers, 1)
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")

@@ -66,14 +66,20 @@ class Upscaler(NetworkSettings["UpscalingNetwork"]):
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """The detail that enlarged images, in [0, 1], lack; by convolutions without padding."""
+    """The detail that enlarged images lack, and the image that it was fitted to, with values in [0,
+    1]. Its convolutions have no padding.
+    """
 
     def __init__(self, layers: Sequence[Conv2d], image: Array) -> None:
         super().__init__(layers)
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Add detail to enlarged images, which come with the pixels around that it reaches."""
+        """Return enlarged images with the detail that enlarging left out, shape (n, height, width,
+        channels).
+
+        They are given with as many pixels around as the network reaches.
+        """
         x = Tensor(enlarged - enlarged.dtype.type(0.5))
         for layer in self.layers[:-1]:
             x = ops.relu(layer(x))

@@ -30,9 +30,11 @@ GreyRows = Callable[[int, int], np.ndarray]
 
 @dataclass(frozen=True)
 class EdgeFilter:
-    """A Gaussian and a Laplacian, for which the border's pixels are repeated beyond it.
+    """A Gaussian followed by a Laplacian; the border's pixels are repeated beyond it.
 
-    Raises `ConfigError` where `sigma_px` is not above 0, or `kernel_size` is not odd.
+    The Gaussian is applied along the columns and then along the rows, which equals its square
+    kernel and is faster. Raises `ConfigError` where `sigma_px` is not above 0, or `kernel_size` is
+    not odd.
     """
 
     sigma_px: float  # standard deviation of the Gaussian, which smooths away finer detail
@@ -66,7 +68,10 @@ class EdgeFilter:
         return float(np.abs(np.diff(self.gaussian, prepend=0, append=0)).max())
 
     def bands(self, rows: GreyRows, height: int, width: int) -> Iterator[np.ndarray]:
-        """Yield float32 values in bands; `rows` gives a band's rows and those around."""
+        """Yield float32 values of an image from top to bottom, in bands of shape (rows, width).
+
+        `rows` is called for a band's rows and those that its kernels reach; sides are in px.
+        """
         count = max(1, BAND_VALUES // width)
         for top in range(0, height, count):
             yield self._band(rows, height, top, min(top + count, height))
@@ -85,7 +90,8 @@ class EdgeFilter:
     def levels(self, values: np.ndarray) -> np.ndarray:
         """Convert signed values to light: 1/2 + value / (2 `step_response`), clipped to [0, 1].
 
-        A straight edge between black and white becomes black on its light side, white on the other.
+        0 becomes middle grey, and a straight edge between black and white becomes black on its
+        light side and white on its dark side. A value has the same grey in every image.
         """
         return np.clip(0.5 + values / np.float32(2 * self.step_response), 0, 1)
 

@@ -21,11 +21,12 @@ _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
 def decoded_floats(
     where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
 ) -> np.ndarray | None:
-    """Read a TIFF of floating-point values as upright sRGB, uint16; None for other files.
+    """Read a TIFF of floating-point values as upright sRGB; None for other files.
 
-    Values outside [0, 1] are clipped, and reported. `require_size`, called with the number of
-    pixels, raises if there are too many. Raises `InputError` for a value that is not finite, or
-    another number of channels, and `OSError` for a damaged file.
+    Returns uint16, shape (height, width, 1, 3 or 4). Values outside [0, 1] are clipped, and
+    `report` is called with a line about it. `require_size` is called with the number of pixels, and
+    raises if there are more than allowed. Raises `InputError` where a value is not finite, or the
+    number of channels is another one, and `OSError` where the file is damaged.
     """
     import pyvips
 

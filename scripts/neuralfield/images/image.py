@@ -79,7 +79,8 @@ class ImageData:
     def from_values(
         cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
     ) -> "ImageData":
-        """Make an image of the levels nearest to values, clipped to [0, 1], where 0 is black.
+        """Make an image of the levels nearest to values: 0 is black, 1 is white, and values beyond
+        are clipped. In a ``bilevel`` one a value of at least `threshold` is white.
 
         Raises ValueError where a value is not finite, or the channels are not those of `mode`.
         """
@@ -98,8 +99,9 @@ class ImageData:
     def converted(self, mode: str, threshold: float = 0.5) -> "ImageData":
         """Return the image in another mode; raises `ConfigError` where the mode is unknown.
 
-        Luma of at least `threshold` is white in a ``bilevel`` image, of 8 bits; the others keep
-        their depth. An alpha that is lost is laid over white, an added one opaque.
+        Grey is luma, of which at least `threshold` is white in a ``bilevel`` image; an image that
+        loses its alpha is laid over white; an alpha that is added is opaque. A bilevel image gets 8
+        bits; the others keep their depth.
         """
         if mode == self.mode:
             return self
@@ -114,7 +116,8 @@ class ImageData:
 
 
 def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
-    """Convert float32 values (height, width, channels) to grey, RGB, or RGB and an alpha.
+    """Convert values, float32 of shape (height, width, channels), to 1, 3 or 4 channels: grey, RGB,
+    or RGB and an alpha that is not multiplied into the colour.
 
     With fewer channels alpha is laid over white, and colour becomes luma; with more, grey is
     repeated, and alpha is 1.
@@ -132,7 +135,11 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
-    """Make an image of levels (height, width, 1, 3 or 4); ``auto`` keeps all channels."""
+    """Make an image of levels, uint8 or uint16, of shape (height, width, 1, 3 or 4).
+
+    `mode` and `threshold` are those of `neuralfield.images.image_file.read_image`, but for
+    ``auto``, which keeps all channels.
+    """
     own_mode = MODES[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
     if mode != "auto":

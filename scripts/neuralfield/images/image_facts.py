@@ -31,7 +31,9 @@ _ROWS = 128
 
 
 def image_digest(values: np.ndarray) -> str:
-    """Return the SHA-256, in hexadecimal, of an image's values, float32, and of their shape."""
+    """Return the SHA-256 of an image's values and shape, in hexadecimal; `values` is float32, shape
+    (height, width, channels).
+    """
     digest = _digest_of_shape(*values.shape)
     digest.update(np.ascontiguousarray(values, "<f4").data)
     return digest.hexdigest()
@@ -79,9 +81,10 @@ def save_facts(path: Path, facts: dict[str, Any]) -> None:
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     """Read what `write_facts` wrote; raises `InputError` where the file is missing or damaged.
 
-    ``source`` and ``resized`` have ``mode``, ``width``, ``height`` and ``bit_depth``; ``resized``
-    has ``is_line_art`` and ``digest`` too, unless an earlier version wrote it, and ``kind`` for
-    grey lines and pages of mixed kind. An image in tiles has a digest of each in ``tiles`` instead.
+    There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
+    ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
+    wrote it, and ``kind`` for grey lines and pages of mixed kind. Those of an image in tiles have
+    ``tiles`` instead of ``digest``: that of each tile.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none

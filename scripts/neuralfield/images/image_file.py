@@ -62,7 +62,9 @@ def read_image(
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Read width and height in px, upright, from a file's first bytes; raises `InputError`."""
+    """Read width and height in px of the upright image from a file's first bytes, without decoding
+    it; raises `InputError` where that is missing, empty, or not an image.
+    """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):
             return size
@@ -270,9 +272,12 @@ RELATIVE_COLORIMETRIC = b"\1"
 class PngBandWriter:
     """Write a PNG in bands of rows, so that a huge image is never whole in memory.
 
-    It has 1, 3 or 4 channels of 8 or 16 bits, or one of 1 bit; others raise ValueError. Its bytes
-    do not depend on the bands, and the file appears when it is complete. Rows hold differences from
-    the row above (filter type *up*), except with 1 bit. Format: https://www.w3.org/TR/png-3/.
+    It has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one of 1 bit; a
+    ValueError is raised for others. Its bytes do not depend on the bands, and the file appears only
+    when every row has been written.
+
+    Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of 1
+    bit are stored as they are. Format: https://www.w3.org/TR/png-3/.
     """
 
     def __init__(
@@ -298,7 +303,9 @@ class PngBandWriter:
         return self._context.__exit__(*error)
 
     def write_rows(self, rows: np.ndarray) -> None:
-        """Write rows, uint8 or uint16; raises ValueError for others, or too many."""
+        """Write the next rows, shape (any, width, channels): uint16 for 16 bits, otherwise uint8; 0
+        and 1 for 1 bit. Raises ValueError for other rows, or too many.
+        """
         dtype = np.dtype(np.uint16 if self._bit_depth == 16 else np.uint8)
         if rows.shape[1:] != self._row_shape or rows.dtype != dtype:
             raise ValueError(

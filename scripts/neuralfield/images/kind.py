@@ -55,7 +55,10 @@ class Kind(StrEnum):
 
 
 class ToneCount:
-    """Counts of an image's tones beside edges and away from them; seams of bands may hide edges."""
+    """Counts of an image's tones, of those beside edges and of those away from edges.
+
+    The image may come in bands of rows: at the seam of two, an edge may be missed.
+    """
 
     def __init__(self) -> None:
         self._pixels = self._edges = 0

@@ -36,7 +36,9 @@ _GMSD_C = 170 / 255**2
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
-    """Compute the peak signal-to-noise ratio for a peak of 1; infinite for identical images."""
+    """Compute the peak signal-to-noise ratio for a peak of 1: ``-10 log10(mean squared error)`` in
+    decibels; infinite for identical images.
+    """
     image, reference = _checked(image, reference)
     squared_error = float(np.mean(np.square(image - reference)))
     return -10.0 * math.log10(squared_error) if squared_error > 0 else math.inf
@@ -58,9 +60,10 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
-    """Count the pixels with a channel of the other colour, white being at least `threshold`.
+    """Count the pixels of a black-and-white image that have the other colour in the reference.
 
-    Raises `InputError` where the shapes differ, or there are no pixels.
+    Values of at least `threshold` are white. A pixel of several channels is wrong if any of them
+    is. Raises `InputError` where the shapes differ, or there are no pixels.
     """
     image, reference = _checked(image, reference)
     return int(np.count_nonzero(((image >= threshold) != (reference >= threshold)).any(axis=2)))
@@ -101,7 +104,11 @@ def _gradient_lengths(values: np.ndarray) -> np.ndarray:
 
 
 def as_seen(values: np.ndarray) -> np.ndarray:
-    """Multiply colour (h, w, c) by its alpha, if it has one: what is hidden may have any value."""
+    """Return the values by which an image is compared: its colour is multiplied by its alpha.
+
+    Colour under full transparency is invisible, and editors leave any value there. From float of
+    shape (h, w, c), not multiplied yet, to the same shape; without alpha nothing changes.
+    """
     if values.shape[2] != 4:
         return values
     return np.concatenate([values[..., :3] * values[..., 3:], values[..., 3:]], axis=2)
@@ -128,7 +135,9 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
 def _similarity(
     image: np.ndarray, reference: np.ndarray, map_blocks: Callable[..., Iterable[float]]
 ) -> tuple[float, int]:
-    """Return the sum of the structural similarity over windows and channels, and their number."""
+    """Return the sum of the structural similarity over positions of the window and channels, and
+    their number; `map_blocks` does what `map` does, with threads or without.
+    """
     height, width, channels = image.shape
     rows, columns = (side - _taps(side) + 1 for side in (height, width))
     blocks = [
@@ -194,7 +203,8 @@ def _window_matrix(taps: int) -> np.ndarray:
 
 
 class RunningMetrics:
-    """PSNR, SSIM and wrong pixels (of one channel) of two images that come in bands.
+    """PSNR and SSIM of two images that come in bands from top to bottom, and the wrong pixels of
+    those with one channel.
 
     `threads` share the SSIM of a band, whose bytes do not depend on their number.
     """
@@ -208,7 +218,10 @@ class RunningMetrics:
         self._above: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
-        """Add rows in [0, 1], (rows, width, channels); `at_seams` marks pixels between tiles."""
+        """Add the next rows; `at_seams` says of each pixel whether it lies at a seam between tiles.
+
+        Images are float32 in [0, 1] of shape (rows, width, channels).
+        """
         starts = range(0, image.shape[1], _BLOCK_PX)
         parts = [np.s_[:, start : start + _BLOCK_PX] for start in starts]
         for error, error_at_seams, count_at_seams, wrong in self._pool.map(
@@ -254,7 +267,8 @@ class RunningMetrics:
 def _errors(
     image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray
 ) -> tuple[float, float, int, int]:
-    """Return sums of squared errors, of all and at seams, the values there, and wrong pixels."""
+    """Return sums of squared errors, of all pixels and at seams, the values there, and the pixels
+    of another colour."""
     squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
     count = int(np.count_nonzero(at_seams)) * image.shape[2]
     wrong = wrong_pixels(image, reference) if image.shape[2] == 1 else 0

@@ -18,7 +18,8 @@ _BYTES_BETWEEN_SYNCS = 1 << 28
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[ImageData]
 ) -> int:
-    """Write bands of one mode and depth as an array (height, width, channels) in NumPy's format.
+    """Write an image that comes in bands from top to bottom, all of one mode and depth, as an array
+    of shape (height, width, channels) in NumPy's format.
 
     Returns the bits of each channel: 1, 8 or 16. Raises ValueError where there are too few rows.
     """
@@ -50,7 +51,11 @@ class PixelFile(NamedTuple):
     bit_depth: int
 
     def window(self, left: int, top: int, right: int, bottom: int) -> ImageData:
-        """Read a window with edges in px; `InputError` where it is not inside the image."""
+        """Read a window of the image.
+
+        Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where
+        the file is missing or damaged, or the window is not inside the image.
+        """
         return next(self.bands((left, top, right, bottom), bottom - top))
 
     def bands(self, edges: tuple[int, int, int, int], rows: int) -> Iterator[ImageData]:

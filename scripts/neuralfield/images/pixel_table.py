@@ -29,7 +29,10 @@ _MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
 
 
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
-    """Write pixels as rows of a CSV: the shortest decimals that read back to the same float32."""
+    """Write every pixel of an image as a row of a CSV, row by row from the top left.
+
+    Values are the shortest decimals that read back to the same float32 of level / `max_value`.
+    """
     mode = "grey" if image.channels == 1 else image.mode
     texts_of_levels = _level_texts(image.max_value)
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -41,11 +44,12 @@ def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
 
 
 def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
-    """Read a table of pixels, in any order: float32, shape (height, width, 1, 3 or 4).
+    """Read a table of pixels, whose rows and columns may be in any order: float32, shape (height,
+    width, 1, 3 or 4).
 
-    Columns are ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``, x and y
-    whole numbers from the top left, values in [0, 1]. Raises `InputError` for others, or where a
-    pixel is missing or there twice.
+    The header is ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``; x and y
+    are whole numbers from the top left, and values are in [0, 1]. Raises `InputError` where that is
+    not so, or a pixel is missing or there twice.
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:

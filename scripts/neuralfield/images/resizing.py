@@ -85,9 +85,10 @@ def resize_channel(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Resize the `window` (left, top, right, bottom in px, also fractions) of a float32 channel.
+    """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
 
-    The result is not clipped; filters use pixels beyond the window, too.
+    The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
+    it, too. For the filters see `resize_image`.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
@@ -102,8 +103,9 @@ def back_projected(
 ) -> np.ndarray:
     """Correct an enlarged channel so that, reduced by the box filter, it is the channel again.
 
-    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani & Peleg, "Improving
-    resolution by image registration", 1991); the result is not clipped.
+    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani
+    & Peleg, "Improving resolution by image registration", 1991). Both are float32 of shape (height,
+    width); the result is not clipped.
     """
     size_px = (enlarged.shape[1], enlarged.shape[0])
     for _ in range(rounds):
@@ -113,10 +115,11 @@ def back_projected(
 
 
 def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
-    """Return means over equal intervals of [start, stop] of the first axis; float64, (count, m).
+    """Cut [start, stop] of the first axis into equal intervals, and take the mean of each.
 
-    They are differences of integrals of a step function: an interval may begin and end inside an
-    element. (Pillow's BOX counts elements whole or not at all.)
+    The means are differences of integrals of a function that is constant over each element, so an
+    interval may begin and end inside an element. (Pillow's BOX counts elements whole or not at
+    all.) From shape (n, m) to float64 of shape (count, m).
     """
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))

@@ -26,10 +26,23 @@ _PIECE_BYTES = 1 << 20
 def save_streamed(
     bands: Iterable[np.ndarray], width: int, height: int, save: Callable[["pyvips.Image"], object]
 ) -> None:
-    """Let libvips save an image, by another thread, whose bands of rows are made meanwhile.
+    """Let libvips save an image whose bands of rows are made meanwhile.
 
-    `save` is called with the image, whose pixels can be read once, from the top; where it raises,
-    no more bands are made. Raises ValueError where the `bands` have other rows than the image.
+    Parameters
+    ----------
+    bands : iterable of ndarray of uint8 or uint16, shape (rows, width, 1, 3 or 4)
+        From top to bottom; they are made in this thread, and saved in another.
+    width, height : int
+        Sides of the image in px.
+    save : callable
+        Called with the image, whose pixels can be read once, from top to bottom.
+
+    Raises
+    ------
+    pyvips.Error
+        What `save` raises; no more bands are made then.
+    ValueError
+        The bands have other rows than the image.
     """
     import pyvips
 

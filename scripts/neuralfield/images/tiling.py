@@ -42,9 +42,10 @@ class Tile:
 class Tiling:
     """An image cut into tiles of nearly one size, whose longest side is `tile_px`.
 
-    Neighbours share `overlap_px`, more than a third of a tile raising `ConfigError`: no more than
-    two of a row or column overlap anywhere. There one weight falls as a cosine while the other
-    rises, so that all add up to 1 and are continuous.
+    Neighbours share `overlap_px` pixels, and no more than two tiles of a row or of a column overlap
+    anywhere: an overlap of more than a third of a tile raises `ConfigError`. In an overlap, one
+    weight falls as a cosine while the other rises, so that the weights of all tiles add up to 1
+    everywhere and are continuous.
     """
 
     width: int

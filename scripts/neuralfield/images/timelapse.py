@@ -31,12 +31,14 @@ SMALLEST_LABEL_PX = 9
 
 
 def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
-    """Write a time-lapse of frames, uint8 (h, w, 3); its last frame stays for two seconds.
+    """Write a time-lapse of frames, uint8 of one shape (h, w, 3); its last frame stays for two
+    seconds.
 
-    The suffix chooses the format: ``.mp4`` (H.264 that every browser plays; odd sides get their
-    last line twice), ``.gif`` or ``.webp`` (all frames in memory). Equal frames give equal bytes.
-    Raises `ConfigError` for another suffix or speed, and `InputError` for no frames or several
-    sizes.
+    The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
+    encoded one after another), ``.gif`` or ``.webp`` (all frames are held in memory). In MP4, an
+    odd width or height is made even by repeating the last column or row. Equal frames give equal
+    bytes. Raises `ConfigError` for another suffix or speed, and `InputError` for no frames or
+    several sizes.
     """
     path = Path(path)
     writer = WRITERS.get(path.suffix.lower())
@@ -49,7 +51,9 @@ def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second:
 
 
 def to_frame(values: np.ndarray) -> np.ndarray:
-    """Turn values in [0, 1], (h, w, 1, 3 or 4), into a uint8 frame, over a checkerboard."""
+    """Turn a rendered image into a frame, uint8 of shape (h, w, 3); transparent pixels show a
+    checkerboard. `values` are in [0, 1], shape (h, w, 1, 3 or 4).
+    """
     height, width, channels = values.shape
     colour = np.clip(values[..., :3], 0, 1) * 255
     if channels == 1:
@@ -63,7 +67,11 @@ def to_frame(values: np.ndarray) -> np.ndarray:
 
 
 def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
-    """Write a line into the lower left corner of a copy of a frame, as small as the width needs."""
+    """Write a small label of one line into the lower left corner of a copy of a frame.
+
+    Frames are uint8 of shape (h, w, 3). The letters shrink, down to nine pixels, until the text
+    fits the width.
+    """
     height, width = frame.shape[:2]
     image = Image.fromarray(frame)
     draw = ImageDraw.Draw(image, "RGBA")

@@ -159,7 +159,8 @@ def window_places(
 ) -> tuple[int, int]:
     """Count the places of a window along the height and the width of an image with these sides.
 
-    Raises `ConfigError`, naming `where`, if the window is larger than the padded image.
+    Raises `ConfigError`, which names the operation or setting `where`, if the window is larger
+    than the padded image.
     """
     height, width = (side + 2 * padding for side in sides)
     if window[0] > height or window[1] > width:

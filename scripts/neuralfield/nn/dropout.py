@@ -13,9 +13,10 @@ _WORDS = 4
 
 @dataclass(frozen=True)
 class TrainingCall:
-    """The counters of a network's random numbers in training, the same in any batch or block.
+    """The counters of the random numbers of a network that is called in training.
 
-    So blocks can be computed separately, and a resumed training goes on with the same bytes.
+    A sample's random numbers do not depend on its batch or block: blocks can be computed
+    separately, and a resumed training goes on with the same bytes.
     """
 
     random_seed: int
@@ -35,11 +36,13 @@ class Dropout:
 
 
 def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
-    """Set values of x (n, ...) to 0 with probability `rate` in [0, 1); divide others by 1 - `rate`.
+    """Set each value of x, shape (n, ...), to 0 with probability `rate`, and divide the others by 1
+    - `rate`, which is in [0, 1).
 
     The mean of a value is unchanged, so that inference needs no factor (Srivastava et al.,
     "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, section 10).
-    `layer` is the number of this dropout in the network, below 2 ** 24.
+    `call` has the counters of these n samples. `layer` is the number of this dropout in the
+    network, below 2 ** 24; each has its own random numbers.
     """
     if len(call.samples) != len(x.data):
         raise ValueError(f"dropout: {len(x.data)} values in, but {len(call.samples)} samples")

@@ -101,7 +101,10 @@ class Nonlinearity(Protocol):
 
 @dataclass(frozen=True)
 class Activation:
-    """A function applied to every element; `frequency` is the factor on a sine's input, omega_0."""
+    """A function applied to every element: "tanh", "relu", "sigmoid" or "sine".
+
+    `frequency` is the factor on the layer's output, omega_0 of a sine; 1 for other activations.
+    """
 
     name: str
     frequency: float = 1.0
@@ -175,7 +178,8 @@ def make_linear(
 ) -> Linear:
     """Make a trainable layer with fresh weights and biases U(+-1 / sqrt(fan_in)).
 
-    They are float64, so that trainings in float32 and float64 start from the same weights.
+    Weights are float64, and the network's `to` rounds them: trainings in float32 and float64 start
+    from the same weights.
     """
     weight = Tensor(initializer(fan_in, fan_out, generator), differentiable=True)
     if not bias:
@@ -203,7 +207,11 @@ def make_conv2d(
     generator: np.random.Generator,
     padding: int = 0,
 ) -> Conv2d:
-    """Make a trainable convolution with fresh float64 weights; see `make_linear` and `conv2d`."""
+    """Make a trainable convolution with fresh float64 weights; see `make_linear` and
+    `neuralfield.nn.convolution.conv2d`.
+
+    The `fan_in` of the initialisation is the number of values in a window.
+    """
     fan_in = kernel[0] * kernel[1] * channels_in
     rows = make_linear(fan_in, channels_out, initializer, generator)
     values = rows.weight.data.reshape(*kernel, channels_in, channels_out)

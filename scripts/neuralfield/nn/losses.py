@@ -31,11 +31,12 @@ def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tensor:
-    """Compute the mean of (mean - target) ** 2 from two estimates of each mean, (n, 2, channels).
+    """Compute the mean of (mean - target) ** 2 from two independent estimates of each mean:
+    shape (n, 2, channels) for targets of shape (n, channels).
 
     The expectation of the product of their errors is the square of the mean's error. The square of
     one estimate's error would add its variance, which is largest at an edge inside a pixel:
-    networks would blur edges.
+    networks would blur edges to make it small.
     """
     errors = estimates.data - target[:, None, :]
     return record(
@@ -48,7 +49,8 @@ def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tens
 def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
     """Compute the mean of -target * log(value) - (1 - target) * log(1 - value).
 
-    Values are clipped to [1e-7, 1 - 1e-7], where the derivative is taken: it is not 0 beyond.
+    Values are clipped to [1e-7, 1 - 1e-7] first, so the loss is always finite. The derivative is
+    taken at the clipped value, so it is not 0 where a clipped value is wrong.
     """
     xp = namespace_of(values.data)
     dtype = values.data.dtype.type
@@ -78,7 +80,8 @@ def huber(values: Tensor, target: Array, count: int, *, delta: float) -> Tensor:
 def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
     """Compute the mean of -log(softmax(logits)[label]) over the `count` samples of the whole batch.
 
-    From logits (n, classes), whose largest is subtracted first, so that nothing overflows.
+    Logits have the shape (n, classes), and labels (n,). The largest logit of each sample is
+    subtracted first, so that nothing overflows.
     """
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
@@ -109,7 +112,9 @@ def softmax(logits: Array) -> Array:
 
 
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
-    """Return the loss of a name or raise `ConfigError`; from `huber_delta` ``huber`` is linear."""
+    """Return the loss of a name; `huber_delta` is where ``huber`` turns from square to linear, in
+    units of the values. Raises `ConfigError` where the name is unknown.
+    """
     losses: dict[str, Loss] = {
         "mse": mean_squared_error,
         "binary_cross_entropy": binary_cross_entropy,

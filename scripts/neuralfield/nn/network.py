@@ -68,7 +68,9 @@ class Network(Generic[AnyLayer]):
             present[...] = namespace_of(present).asarray(arrays[name])
 
     def require_same_arrays(self, arrays: Mapping[str, np.ndarray], source: str) -> None:
-        """Raise `ConfigError` where an array from `source` has another name or shape than here."""
+        """Raise `ConfigError` where the name or the shape of an array from `source` is not this
+        network's.
+        """
         present = self.arrays
         if set(arrays) != set(present):
             wrong = sorted(set(arrays) ^ set(present))
@@ -122,7 +124,9 @@ class Sequential(Network[Linear | Conv2d]):
         self.operations = list(operations)
 
     def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
-        """Apply all operations to inputs (n, ...); without `training` nothing is dropped."""
+        """Apply all operations to inputs of shape (n, ...), of the network's dtype and device;
+        nothing is dropped without `training`.
+        """
         x, dropouts = Tensor(inputs), 0
         for operation in self.operations:
             if isinstance(operation, Dropout):
@@ -163,8 +167,9 @@ def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 def require_enough(arrays: Mapping[str, np.ndarray], shapes: Shapes, claimed: object) -> None:
     """Check that a file has as many weights as the network of its settings; raises ValueError.
 
-    Settings may describe a network larger than any memory, so this comes before it is built.
-    Unknown `shapes`, empty, are an error, too; `claimed` is the settings, for the message.
+    Settings can describe a network larger than any memory, so this comes before it is built.
+    `shapes` is empty where they are unknown, which is an error, too; `claimed` is the settings, for
+    the message.
     """
     values = sum(array.size for array in arrays.values())
     needed = sum(into * out for into, out in shapes)

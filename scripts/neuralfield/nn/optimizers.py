@@ -144,7 +144,10 @@ def orthogonalised(matrix: Array) -> Array:
 
 
 class ClippedGradients:
-    """An optimizer with all gradients scaled to at most the norm `limit` (Pascanu et al. 2013)."""
+    """An optimizer with gradients clipped by their norm (Pascanu et al. 2013).
+
+    `limit` is the largest norm of all gradients together; larger ones are all scaled by one factor.
+    """
 
     def __init__(self, optimizer: Optimizer, limit: float) -> None:
         self.optimizer, self.limit = optimizer, limit
@@ -165,7 +168,10 @@ def unclipped(optimizer: Optimizer) -> Optimizer:
 
 
 def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
-    """Return names of an optimizer's arrays: one of every parameter, then second ones of some."""
+    """Return the names of an optimizer's state arrays for the named parameters: first those of one
+    array for every parameter, in order; then those of the second array of the parameters that have
+    two.
+    """
     optimizer = unclipped(optimizer)
     if isinstance(optimizer, Muon):
         rest = [name for name in names if name not in optimizer.hidden_matrices]
@@ -188,8 +194,9 @@ def make_optimizer(
 ) -> Optimizer:
     """Make the optimizer of a name; raises `ConfigError` where it is unknown.
 
-    `hidden_matrices` is for muon, which leaves other parameters to adam; `momentum` for sgd;
-    `beta1`, `beta2` and `epsilon` for adam. For `gradient_clip_norm` see `ClippedGradients`.
+    `hidden_matrices` is for muon: names of the parameters that are matrices between hidden layers.
+    `momentum` is for sgd; `beta1`, `beta2` and `epsilon` are for adam, and for the parameters that
+    muon leaves to adam. For `gradient_clip_norm` see `ClippedGradients`.
     """
     optimizer: Optimizer
     if name == "adam":

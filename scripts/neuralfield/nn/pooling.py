@@ -8,10 +8,12 @@ from neuralfield.system.device import Array, namespace_of
 
 
 def max_pool2d(x: Tensor, window: int) -> Tensor:
-    """Take the largest value of each square window and channel of (batch, height, width, channels).
+    """Take the largest value of each square window and channel of images, (batch, height, width,
+    channels).
 
-    A rest that is smaller than a window is ignored. Of several largest values the first one, line
-    by line, gets the gradient. Raises `ConfigError` where a window is larger than the images.
+    Windows lie side by side; a rest at the end that is smaller than a window is ignored. Where
+    several values are the largest, the gradient goes to the first of them, line by line. Raises
+    `ConfigError` where a window is larger than the images.
     """
     require_images(x.shape, "max_pool2d")
     sides = (window, window)

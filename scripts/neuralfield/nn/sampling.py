@@ -97,10 +97,11 @@ class Batches:
 
 
 def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
-    """Return each pixel's probability, larger near edges; float64, (height * width,), adds up to 1.
+    """Return a probability for each pixel that is larger near edges; float64, shape (height *
+    width,), with a sum of 1.
 
-    The part `detail_share` follows the contrast of each pixel's 3 x 3 surroundings; the rest is
-    even.
+    The part `detail_share` of the density follows the contrast of each pixel's 3 x 3 surroundings;
+    the rest is even.
     """
     height, width, _ = values.shape
     padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
@@ -166,7 +167,10 @@ class Footprint:
 
 
 def _latin_hypercube(xp: ModuleType, words: Array) -> Array:
-    """Turn words (n, points, 2) to points in [-0.5, 0.5), one in each row and column of a grid."""
+    """Place points in a square, one in every row and column of a grid over it.
+
+    From uint32 words to float64 in [-0.5, 0.5), both of shape (n, points, 2).
+    """
     count = words.shape[1]
     # the lowest 8 bits of each word, which `uniform` does not use, order the rows
     keys = ((words[..., 0] & 255) << 8) | (words[..., 1] & 255)

@@ -32,7 +32,11 @@ class Scaling:
 
     @classmethod
     def from_description(cls, found: Any, columns: int) -> "Scaling":
-        """Make a scaling of what `described` gave; ValueError, KeyError or TypeError for others."""
+        """Make a scaling from untrusted content of the form of `described`.
+
+        Raises ValueError, KeyError or TypeError unless it is two lists of so many finite numbers,
+        with spreads above 0.
+        """
         centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
         for name, values in (("centre", centre), ("spread", spread)):
             if values.shape != (columns,) or not np.isfinite(values).all():
@@ -43,9 +47,10 @@ class Scaling:
 
 
 def fit_scaling(values: np.ndarray, rule: str) -> Scaling:
-    """Compute the scaling of columns, shape (n, columns); a constant column becomes 0.
+    """Compute the scaling of columns, shape (n, columns).
 
-    ``standard`` gives mean 0 and (population) deviation 1, ``range`` [-1, 1], ``none`` no change.
+    The rule ``standard`` scales to mean 0 and (population) standard deviation 1, ``range`` to the
+    interval [-1, 1]; a constant column becomes 0. ``none`` leaves values as they are.
     """
     if rule == "none":
         return Scaling(np.zeros(values.shape[1]), np.ones(values.shape[1]))

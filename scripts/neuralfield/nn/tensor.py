@@ -13,7 +13,10 @@ Backward = Callable[[Array], tuple[Array | None, ...]]
 
 
 class Tensor:
-    """A float32 or float64 array on the tape, of NumPy or CuPy; parameters are `differentiable`."""
+    """An array on the tape, of NumPy or CuPy, in float32 or float64.
+
+    It is `differentiable` where gradients can be computed: True for a parameter, False for data.
+    """
 
     __slots__ = ("backward", "data", "differentiable", "parents")
 
@@ -32,9 +35,10 @@ class Tensor:
 
 
 def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tensor:
-    """Make the result of an operation: its value, operands, and gradients for them by `backward`.
+    """Make the result of an operation: its value and its operands.
 
-    That is dropped, with the memory that it holds, where no operand is differentiable.
+    `backward` leads from the gradient of the value to one gradient (or None) for each operand. It
+    is dropped, with the memory that it holds, where no operand is differentiable.
     """
     result = Tensor(data)
     if any(parent.differentiable for parent in parents):
@@ -43,7 +47,9 @@ def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tens
 
 
 def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
-    """Differentiate a single number by each leaf; zeros where it does not depend on the leaf."""
+    """Differentiate a scalar with respect to each leaf: arrays of their shapes, zeros where
+    `output` does not depend on the leaf. Raises ValueError where `output` is not a single number.
+    """
     if output.data.size != 1:
         raise ValueError(f"gradients: output of shape {output.shape}; expected a single number")
     xp = namespace_of(output.data)

@@ -26,11 +26,13 @@ class Renderer(Protocol):
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Return means (n, channels), not clipped, and largest differences (n,) of samples.
+        """Compute means and spreads of pixels, on the current stream.
 
-        `columns` and `rows` have x and y of the pixels' centres, and `offsets`, (samples, 2), lead
-        from there to the samples; all are float64. `which` numbers the pixels to render, row by
-        row; None: all. It works on the current stream.
+        `columns` and `rows` have x and y of the pixels' centres, and `offsets`, shape (samples, 2),
+        lead from there to the samples; all are float64. `which` are the numbers of the pixels to
+        render, counted row by row; None: all of them. Returned are the means over the samples,
+        shape (n, channels), not clipped, and the largest difference between two samples of each
+        pixel, shape (n,).
         """
         ...
 
@@ -40,7 +42,9 @@ class Renderer(Protocol):
 
 
 def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
-    """Make the fastest renderer for a model, in its training's precision; `threads` are cores."""
+    """Make the fastest renderer for a model, in the precision of its training; `threads` are the
+    cores to use on the CPU.
+    """
     if not isinstance(model, Mosaic):
         return _of_model(model, device, threads)
     workers = Workers(threads)

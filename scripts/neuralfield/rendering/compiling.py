@@ -27,8 +27,9 @@ _SMALL_PX = 16
 def compile_ahead(task: Any, device: Device) -> contextlib.AbstractContextManager[Any]:
     """Have kernels compiled in the background within the context.
 
-    On a GPU those of the correction of `finished_model`. On a processor, where a process compiles
-    one kernel at a time, another one compiles all but the pass's, once this one compiles something.
+    On a GPU they are those of the correction that `finished_model` finds. On a processor, where a
+    process can compile one kernel at a time, another one compiles all but those of the pass, as
+    soon as this one has to compile something.
     """
     is_corrected = getattr(task, "is_corrected", False)
     if device.kind == "cpu" and is_corrected and available_cores() > 1:

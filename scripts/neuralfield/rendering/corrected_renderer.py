@@ -19,9 +19,11 @@ _MOST_SAMPLES = 32
 
 
 class CorrectedRenderer:
-    """See `neuralfield.rendering.Renderer`; adds the model's residual to renders of the network.
+    """See `neuralfield.rendering.Renderer`; adds the residual of the model to renders of the
+    network.
 
-    Its mean over a pixel is that over the samples' columns, times that over their rows.
+    The mean of the residual over a pixel is that over the columns of the samples, times that over
+    their rows.
     """
 
     def __init__(self, renderer: "Renderer", model: Model, device: Device) -> None:
@@ -58,10 +60,11 @@ class CorrectedRenderer:
 
 
 def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
-    """Return the elements that means of points depend on, and their weights, both (n, taps).
+    """Return the elements that means of points depend on, and their weights, both of shape (n,
+    taps).
 
-    `positions` of points, (n, points), are in elements, `length` of them, continued beyond the
-    ends. Weights of each mean add up to 1.
+    `positions` of the points of each mean, shape (n, points), are in elements, of which there are
+    `length`. Weights of each mean add up to 1, at the ends too; beyond an end is as at the end.
     """
     positions = positions.clip(-0.5, length - 0.5)
     whole = np.floor(positions).astype(np.int64)
@@ -79,9 +82,10 @@ def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
 
 
 def resampled(values: Array, down: Weights, across: Weights) -> Array:
-    """Resample an image (height, width, channels) along both axes, tap by tap.
+    """Resample an image, shape (height, width, channels), along both axes.
 
-    The bits of a matrix product would depend on its size: bands and threads. A GPU uses float32.
+    Tap by tap, since the bits of a matrix product depend on its size, and so on bands and threads.
+    On a GPU all arrays but the indices are float32.
     """
     if namespace_of(values) is not np:
         # imported here, because only jobs on a GPU need it

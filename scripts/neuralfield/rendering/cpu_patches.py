@@ -11,7 +11,10 @@ _BAND_PX = 16
 
 
 class CpuPatches:
-    """Groups of similar patches of channels (channels, height, width), in bands, by all threads."""
+    """Groups of similar patches of an image; channels have the shape (channels, height, width).
+
+    It works in bands, by all threads.
+    """
 
     def __init__(
         self, small: np.ndarray, height: int, width: int, stride_px: int, threads: int

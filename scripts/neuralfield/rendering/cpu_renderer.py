@@ -29,7 +29,10 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; for float32 without an `unsupported_network_reason`."""
+    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
+    `unsupported_network_reason` of `cpu_engine`. The workers are closed with the renderer, unless
+    they are shared.
+    """
 
     def __init__(
         self, network: CoordinateNetwork, threads: int, shared: Workers | None = None

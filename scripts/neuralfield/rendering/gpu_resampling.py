@@ -15,7 +15,10 @@ from neuralfield.system.device import Array, namespace_of
 def resample_axis(
     values: Array, axis: int, indices: Array, weights: Array, added_to: Array | None = None
 ) -> Array:
-    """Resample an axis of a float32 array by `lanczos_weights`; add it to an array, if given."""
+    """Resample an axis of a float32 array; see `lanczos_weights` for indices and weights.
+
+    The result is added to an array, if one is given.
+    """
     xp = namespace_of(values)
     values, (after, taps) = xp.ascontiguousarray(values), weights.shape
     outer, before, inner = values.shape[:axis], values.shape[axis], values.shape[axis + 1 :]

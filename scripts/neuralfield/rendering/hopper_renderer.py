@@ -38,7 +38,10 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
 
 
 class HopperRenderer:
-    """See `neuralfield.rendering.Renderer`; `training_size_px` is for an encoding's corners."""
+    """See `neuralfield.rendering.Renderer`; parameters are read once, here.
+
+    `training_size_px` is that of the training image, whose corners are those of the encoding.
+    """
 
     def __init__(
         self,

@@ -19,8 +19,9 @@ def bands_on_host(
 ) -> Iterator[np.ndarray]:
     """Render bands one after another; each is valid until the next one is asked for.
 
-    `render_band` gives a band, by 0, 1, ..., as a contiguous array on `device`; on a GPU ahead of
-    time, by another thread, on the current stream.
+    `render_band` is called with 0, 1, ... in turn and gives a band as a contiguous array on
+    `device`. On a GPU it is called ahead of time, by another thread, and works on the current
+    stream.
     """
     if device.kind == "gpu":
         yield from _bands_from_gpu(device.xp, count, render_band)

@@ -79,7 +79,9 @@ class LayerValues:
 
 
 class LayerPixels:
-    """See `neuralfield.rendering.Renderer`; `encoding` is that of the network behind `values`."""
+    """See `neuralfield.rendering.Renderer`; `encoding` is that of the network that computes
+    `values`.
+    """
 
     def __init__(self, device: Device, values: LayerValues, encoding: Encoding) -> None:
         self._xp, self._values, self._encoding = device.xp, values, encoding

@@ -35,8 +35,9 @@ class _Part:
 class MosaicRenderer:
     """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model.
 
-    Threads of `pool`, which is closed with this, read models, and keep those of two rows of tiles:
-    no band, from top to bottom, crosses more.
+    Models are read by the threads of `pool`, which is closed with this, and stay in memory as long
+    as a render that goes from top to bottom may need them: a band of rows crosses at most two rows
+    of tiles.
     """
 
     def __init__(

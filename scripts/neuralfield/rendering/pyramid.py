@@ -27,7 +27,10 @@ for files a fifth larger."""
 def write_pyramid(
     model: Trained, folder: Path, width: int, height: int, suffix: str, **options: Unpack[Options]
 ) -> None:
-    """Render a Deep Zoom pyramid, ``image.dzi`` and ``image_files``; its tiles have `suffix`."""
+    """Render an image into a Deep Zoom pyramid: ``image.dzi`` and ``image_files`` in a folder.
+
+    `suffix` is that of its tiles: ``.png``, or ``.jpg``, which has no transparency.
+    """
     folder.mkdir(parents=True, exist_ok=True)
 
     def save(image: "pyvips.Image") -> None:

@@ -54,10 +54,22 @@ def refined(
     Where the result is hardly another one than that of a filter, Lanczos and back-projection, it is
     mixed with that: what little there is was found in noise more than in details.
 
-    `enlarged` is a whole number of times as large as `values`, the small image; all are float32 of
-    shape (height, width, channels), and the result is not clipped. It is the same for any number of
-    `threads`; those of different kinds of devices differ by rounding, and where a rounded number
-    lies at a threshold.
+    Parameters
+    ----------
+    enlarged : ndarray of float32, shape (height, width, channels)
+        In [0, 1]; a whole number of times as large as `values`.
+    values : ndarray of float32, shape (small height, small width, channels)
+        The small image.
+    device : Device
+        Results of different kinds of devices differ by rounding, and where a rounded number lies at
+        a threshold.
+    threads : int
+        Processor cores to use; the result is the same for any number of them.
+
+    Returns
+    -------
+    ndarray of float32, shape (height, width, channels)
+        Not clipped.
     """
     height, width, channels = enlarged.shape
     small, planes = np.moveaxis(values, 2, 0), device.asarray(np.moveaxis(enlarged, 2, 0))
@@ -86,9 +98,10 @@ def refined(
 
 
 def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray) -> np.float32:
-    """Return how much the filter's result should count: the difference against the fine detail.
+    """Return how much the result of the filter should count.
 
-    That grows with the scale, by about its power 1.4.
+    The difference of the results is compared with the fine detail of the small image; it grows with
+    the scale, by about its power 1.4.
     """
     padded = np.pad(small, ((0, 0), (1, 1), (1, 1)), "edge")
     rows, columns = padded[:, :, 1:-1], padded[:, 1:-1]

@@ -75,7 +75,8 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
 def _one_pixel_sides(model: Trained) -> list[int]:
     """Find the axes, 0 for x and 1 for y, along which the training image is one pixel.
 
-    It says nothing about how its function varies there: renders are the same everywhere along them.
+    Such an image says nothing about how its function varies along them, so a render is the same
+    everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
     """
     if isinstance(model, Mosaic):
         return []
@@ -83,9 +84,10 @@ def _one_pixel_sides(model: Trained) -> list[int]:
 
 
 def sample_offsets(count: int) -> np.ndarray:
-    """Place a pixel's samples: offsets from its centre, in pixels; float64, shape (count, 2).
+    """Place the samples of a pixel: offsets from its centre, in pixels; float64, shape (count, 2).
 
-    A golden-ratio lattice: none share a row or a column, so an edge divides them as the area.
+    A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
+    angle divides them nearly as it divides the area.
     """
     index = np.arange(count) + 0.5
     offsets = np.stack([index / count, index * _GOLDEN_FRACTION % 1], axis=1)
@@ -190,7 +192,11 @@ def _require_finite(values: np.ndarray) -> None:
 
 
 def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
-    """Average samples, offsets `every`, over each pixel where the `first` ones, (n, 2), differ."""
+    """Average samples over each pixel: all of them only where the first ones differ.
+
+    `first` and `every`, shape (n, 2), are offsets of the samples that every pixel has, and of those
+    for an uneven one.
+    """
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
         # as a function: CuPy's operators import SciPy where the other operand is a number

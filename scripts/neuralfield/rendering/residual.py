@@ -25,9 +25,24 @@ def find_residual(
     `BACK_PROJECTIONS` rounds, what the reduced render lacks is enlarged by Lanczos and added. All
     of this but the network is linear, so that the rounds add up to one image of the training size.
 
-    `values` are the training image, float32 of shape (height, width, channels) in [0, 1]. With a
-    `scale` above 1 the residual is so many times finer, and renders of its size become what
+    With a `scale` above 1 that image is so many times finer, and renders of its size become what
     `neuralfield.rendering.refining.refined` makes of them.
+
+    Parameters
+    ----------
+    model : Model
+        Without a residual.
+    values : ndarray of float32, shape (height, width, channels)
+        The training image, in [0, 1].
+    scale : int
+        How many times finer than the training image the residual is.
+    device : Device
+    threads : int
+        CPU cores to use.
+
+    Returns
+    -------
+    ndarray of float32, shape (scale height, scale width, channels)
     """
     means = _pixel_means(replace(model, residual=None), scale, device, threads)
     if scale > 1:

@@ -41,11 +41,12 @@ def upscaled_bands(
     box: Box,
     threads: int = 1,
 ) -> Iterator[np.ndarray]:
-    """Render bands from top to bottom, float32 in [0, 1], shape (rows, width, channels).
+    """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
 
     The image is enlarged by the network's factor, again and again, until it is no smaller than the
     render, and the exact box filter makes the render of that. The whole step before the last one is
-    in memory; of the last one, and of the render, only a band. `threads` do not change the result.
+    in memory; of the last one, and of the render, only a band. Bands are float32 in [0, 1], shape
+    (rows, width, channels). `threads` makes no difference to the result.
     """
     image = as_seen(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)

@@ -47,7 +47,9 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read arrays and metadata of `save_arrays`; raises `CheckpointError` for a damaged file."""
+    """Read the arrays and the metadata that `save_arrays` wrote; raises `CheckpointError` where the
+    file is missing, cut short, changed, or not written by neuralfield.
+    """
     try:
         content = read_whole(path, MOST_BYTES)
         header = _metadata(content)

@@ -44,9 +44,10 @@ HOST = Device("cpu", "host", np)
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep freed memory for the next array; nothing is done without it.
+    """Let the C library keep freed memory for the next array.
 
-    By default it asks the kernel for zeroed pages again: a tenth of a training's time on the CPU.
+    By default glibc returns large arrays to the kernel at once and asks for zeroed pages again,
+    which costs a training on the CPU about a tenth of its time. Without glibc this does nothing.
     """
     mmap_threshold, trim_threshold = -3, -1  # of malloc.h
     with contextlib.suppress(OSError, AttributeError):
@@ -83,9 +84,11 @@ def require_device(request: Any) -> None:
 
 
 def select_device(request: str = "auto") -> Device:
-    """Choose "cpu" or "gpu"; "auto" takes a GPU that has a driver, CuPy, and works.
+    """Choose the device: "cpu", "gpu" or "auto", which takes the GPU where an NVIDIA driver
+    answers, CuPy is installed and a GPU works.
 
-    Raises `ConfigError` for another request, and `ResourceError` where ``gpu`` does not work.
+    Raises `ConfigError` for another request, and `ResourceError` where ``gpu`` was requested and no
+    GPU works.
     """
     require_device(request)
     if request == "cpu" or (request == "auto" and not gpu_is_present()):

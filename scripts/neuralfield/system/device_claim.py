@@ -31,11 +31,12 @@ def claim_gpu(
     gpus: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
-    """Take one of `gpus` for this process, once, and wait while all are taken; return its name.
+    """Take a GPU for this process, and wait for one while all are taken; a process claims once.
 
-    Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. At most `share` processes use
-    one GPU, with locks in `folder`. Returns None where NVML does not answer; raises `ResourceError`
-    where ``CUDA_VISIBLE_DEVICES`` allows none, or the folder cannot be written.
+    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. At most `share` processes use
+    one GPU at the same time; they have locks in `folder`. `gpus` are those to choose from. Returns
+    the name of the GPU; None where NVML does not answer. Raises `ResourceError` where
+    ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
     """
     if _held:
         return os.environ.get(_VISIBLE)
@@ -68,8 +69,9 @@ def join_gpu(
 ) -> str | None:
     """Choose a GPU that has room for a short job, whoever else uses it, and return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES``. Of GPUs with `need_mb` free jobs take different ones; where none
-    has, the one with the most. None is returned where NVML does not answer.
+    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. Of the GPUs with the memory
+    `need_mb` free, jobs take different ones; where none has, it is the one with the most. None is
+    returned where NVML does not answer.
     """
     free = (free_mb or free_memory_mb)()
     if not free:
@@ -106,7 +108,10 @@ def _memory_mb(kind: str) -> dict[str, int] | None:
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
-    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, or all, uniquely; None if NVML fails."""
+    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
+
+    Numbers become unique names, which are the same for every process, however many GPUs it sees.
+    """
     all_gpus = _gpus_of_machine()
     if all_gpus is None:
         return None

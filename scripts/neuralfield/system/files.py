@@ -114,7 +114,8 @@ def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
     """Read a file into memory; a map of it would end the process when the file shrinks.
 
-    Raises ValueError for no plain file (a pipe may never end), or above `most_bytes`; or OSError.
+    Raises ValueError where it is no plain file (a device or pipe may never end), or larger than
+    `most_bytes`, and OSError where it cannot be read.
     """
     # O_NONBLOCK: opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -149,7 +150,10 @@ def visible_files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
-    """Turn failures (`what`) into a `StorageError` of `path`, or else of the file at fault."""
+    """Turn failures of disks and file systems into a `StorageError` that says what to do.
+
+    It names `path`, or by default the file that the error names; `what` is the failure in words.
+    """
     try:
         yield
     except OSError as error:

@@ -49,7 +49,10 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file whose reads are limited to its size: decoders request whatever a header claims."""
+    """A file whose reads are limited to its size.
+
+    Decoders request as many bytes as a file's header claims, and Python allocates them all first.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(io.FileIO(path, "rb"))
@@ -63,8 +66,9 @@ class _BoundedFile(io.BufferedReader):
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
     """Read the names in the first line of a CSV, without spaces around them; raises `InputError`.
 
-    The first two lines decide how much pandas needs, so they may have 1 MiB and `MOST_COLUMNS`
-    values. `where`, `expected` and `remedy` are for messages.
+    The time and memory that pandas needs beyond the size of a file depend on the first two lines,
+    so both are checked here: of at most 1 MiB and `MOST_COLUMNS` values. `where`, `expected` and
+    `remedy` are for messages: the file's name, the right content, and what to do about a wrong one.
     """
     file.seek(0)
     start = file.read(2 * _LONGEST_LINE)
@@ -109,7 +113,9 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
 
 def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]:
-    """Read columns of a rule's CSV as text, without pandas; raises `InputError` if damaged."""
+    """Read the columns of a CSV that a rule has written, as text, without the start of pandas;
+    raises `InputError` where it is missing or damaged.
+    """
     where = str(path)
     try:
         file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
@@ -180,7 +186,9 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 def wrong_cell(
     where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
 ) -> InputError:
-    """Make the error for a column's first `wrong` cell, counted from the line `first_line`."""
+    """Make the error that names the first wrong cell of a column, whose first cell is in the line
+    `first_line` of the file; at least one of the `cells` is `wrong`.
+    """
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
     found = f"{name} in line {row + first_line} is {cell}"

@@ -20,9 +20,10 @@ class TimeLimitReached(Interrupted):
 
 
 class StopSignals:
-    """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag: raising could interrupt a write.
+    """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
 
-    From `leave_at_s` on, a time of `time.monotonic`, the time limit asks to stop, too.
+    A handler that raises could interrupt an update or a write. From `leave_at_s` on, a time of
+    `time.monotonic`, the time limit asks to stop, too.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -74,10 +75,11 @@ _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 def leaving_time_s(
     limit_s: float | None, margin_s: float, environment: Mapping[str, str], *, started_s: float
 ) -> float:
-    """Return the time to leave at, of `time.monotonic`: before the job's or the cluster's limit.
+    """Return the time to leave at: a margin before the job's or the cluster's limit.
 
-    It is infinity where there is none. A SLURM job, as `environment` tells, asks SLURM for its end.
-    The job began at `started_s`, and may take `limit_s`.
+    All times are those of `time.monotonic`; the result is infinity where there is no limit. In a
+    SLURM job, as `environment` tells, SLURM is asked for the job's end. The job began at
+    `started_s`, and may take `limit_s`.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]
@@ -90,9 +92,10 @@ def leaving_time_s(
 
 
 def slurm_time_left_s(environment: Mapping[str, str]) -> float:
-    """Return the seconds until SLURM ends this job; infinity where it is none, or that is unknown.
+    """Return the seconds until SLURM ends this job; infinity where it is no job of SLURM's.
 
-    Few versions of SLURM set the end in the environment; without it ``squeue`` is called.
+    Where the environment does not have the end (few versions of SLURM set it, and a job step may
+    not inherit it), ``squeue`` is called; infinity, too, where that fails.
     """
     if environment.get(SLURM_END, "").isdecimal():
         return int(environment[SLURM_END]) - time.time()

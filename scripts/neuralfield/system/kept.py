@@ -43,7 +43,9 @@ class KeptResults:
         self._list = folder / f"{fingerprint}_{until_step:08d}.json"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
-        """Publish kept results if they are whole and no training is forced; return whether so."""
+        """Publish the kept results again, if they are whole and training anew is not requested;
+        return whether they are published.
+        """
         if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
             return False
         try:

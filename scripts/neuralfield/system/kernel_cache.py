@@ -32,7 +32,10 @@ before_compiling: list[Callable[[], None]] = []
 
 
 class KernelStore:
-    """Entries in the first folder that has or takes them; CuPy's compiler expects these methods."""
+    """Entries in the first of several folders that has or takes them; the folders need not exist.
+
+    It has the interface that CuPy's compiler expects (`cupy.cuda._compiler_cache`).
+    """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(folders)
@@ -48,7 +51,9 @@ class KernelStore:
         return None
 
     def save(self, name: str, content: bytes, source: str = "") -> None:
-        """Write an entry to the first folder that takes it, with its source if CuPy keeps that."""
+        """Write an entry to the first folder that takes it, and its source where CuPy is to keep
+        that.
+        """
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):
                 write_atomically(folder / name, _digest(name, content) + content)
@@ -100,7 +105,10 @@ def private_folders() -> list[Path]:
 
 
 def import_cupy() -> ModuleType:
-    """Import CuPy with a `KernelStore`: its own cache raises where its folder cannot be used."""
+    """Import CuPy, and let it keep compiled code in a `KernelStore`.
+
+    CuPy's own cache raises where its folder cannot be made, read or written.
+    """
     asked = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
     # CuPy makes the folder on import, and raises where it cannot
     os.environ["CUPY_CACHE_DIR"] = str(asked) if _can_be_made(asked) else os.sep

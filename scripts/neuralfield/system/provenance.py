@@ -27,7 +27,8 @@ _DIGEST_CHARACTERS = 64
 def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
     """Return what to do about a damaged or missing file of the workflow, for a message.
 
-    Snakemake does not miss a file in a folder that is a job's output: the folder has to go.
+    Snakemake does not notice that a file is missing in a folder that is one output of a job: such a
+    folder has to be removed.
     """
     for folder in Path(path).parents:
         if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
@@ -56,7 +57,10 @@ def require_same_training(
 
 
 def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
-    """Refuse a snapshot in the finished network's place, which is of `steps` unless `keep_best`."""
+    """Refuse a snapshot in the place of the finished network; raises `CheckpointError`.
+
+    With `keep_best`, the finished network is of an earlier step than the last of `steps`.
+    """
     taken = metadata.get("best_of_steps", metadata.get("step"))
     if taken != steps:
         found = f"the network of step {taken!r}"
@@ -70,7 +74,9 @@ def json_digest(content: Any) -> str:
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a plain file, in hexadecimal; raises `OSError` for others."""
+    """Return the SHA-256 of a plain file, in hexadecimal; `OSError` says that it is none, or cannot
+    be read.
+    """
     # a pipe that nobody writes to would be waited for
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123
@@ -82,10 +88,11 @@ def sha256_of(path: str | os.PathLike) -> str:
 def require_recorded(
     path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
 ) -> None:
-    """Refuse a file that does not match the checksum in the record `where`: `InputError`.
+    """Refuse a file that does not match the checksum in a record; raises `InputError`.
 
-    Records of earlier versions have none, and are accepted. The error names the file `wrong`; else
-    this file, or the record if the other record beside it has the file's checksum.
+    The record is read from `where`; that of an earlier version has no checksums, and is accepted.
+    The error names the file `wrong` where that is known; else the file itself, or the record if the
+    other record beside it has the file's checksum.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):

@@ -27,7 +27,9 @@ FEISTEL_ROUNDS = 8
 
 
 def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
-    """Return four random uint32 words for every counter, arrays or int; the seed has 64 bits."""
+    """Return four random 32-bit words for every counter, four arrays of uint32 that broadcast, or
+    int; the seed has 64 bits.
+    """
     c0, c1, c2, c3 = xp.broadcast_arrays(*(xp.asarray(word, dtype=xp.uint64) for word in counter))
     k0, k1 = seed & _WORD, (seed >> 32) & _WORD
     low_half, half = xp.uint64(_WORD), xp.uint64(32)

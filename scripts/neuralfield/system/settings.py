@@ -131,7 +131,9 @@ class Settings:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Self:
-        """Read settings of a file, lists for tuples; `ConfigError` for a wrong key or value."""
+        """Read settings as files have them, with lists in place of tuples; raises `ConfigError`
+        where a key is unknown, or a value is not allowed.
+        """
         known, where = settings_of(cls), cls.place.format(cls.__name__)
         if not isinstance(given, Mapping):  # read from a file that anybody may have written
             raise ConfigError(where, repr(given), "a mapping of settings to values")

@@ -30,7 +30,10 @@ _MOST_STEEPNESS = 1.0
 def settings_for(
     mode: str, kind: Kind, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Return settings of a network and its training for an image; `mode` is that of the source."""
+    """Return the settings of a network and of its training, with all that depends on the image.
+
+    `mode` is that of the source, before it was reduced.
+    """
     own = network_settings(with_output(field, kind, mode, training["loss"]))
     chosen = with_choices_for(kind, of_the_training(training))
     return own, ImageTraining.from_mapping(chosen)
@@ -59,7 +62,9 @@ def read_tile_task(
     field: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> ImageTask | UpscalingTask:
-    """Read a tile as a task from a file of `write_pixel_file`, and the facts `about` the whole."""
+    """Read a tile of an image as a task, from a file of `write_pixel_file` and the facts `about`
+    the whole.
+    """
     own = facts_of_tile(about, tile)
     whole = PixelFile(pixels, own["resized"]["mode"], own["resized"]["bit_depth"])
     return _own_task(pixels, whole.window(*tile.edges).values(), own, field, training)
@@ -108,7 +113,8 @@ def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> d
 def with_choices_for(kind: Kind, training: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a training, where `auto` leaves the choice to the kind of the image.
 
-    In line art all that counts is at edges. Where a line runs inside a pixel takes a fine residual.
+    In line art all that counts is at the edges; other images have detail everywhere. Where a line
+    runs inside a pixel takes a fine residual; what photographs show is coarser.
     """
     choices = {
         "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0,

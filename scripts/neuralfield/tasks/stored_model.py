@@ -55,14 +55,18 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     @classmethod
     @abstractmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of anybody's file, which is checked: any exception may be raised."""
+        """Make a model out of a file that anybody may have written: nothing is believed unchecked,
+        and any exception is raised where something is wrong.
+        """
 
     @abstractmethod
     def fresh_network(self) -> AnyNetwork:
         """Build a network of this kind, with zeros as weights."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
-        """Build the network with its weights; `ConfigError` if arrays are not those of settings."""
+        """Build the network with its weights, ready to be called on a device; raises `ConfigError`
+        where the arrays are not those of the settings.
+        """
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
@@ -75,7 +79,9 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         return replace(model, metadata=metadata)
 
     def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write a network's weights with this model's content; the same network, the same bytes."""
+        """Write the weights of a network, with all else but the metadata from this model, so that
+        it can be used anywhere; the same network gives the same bytes.
+        """
         self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
 
     def write(self, path: Path) -> None:
@@ -101,7 +107,9 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a model or a snapshot; `CheckpointError` if it is damaged or of another kind."""
+        """Read a model or a snapshot of it; raises `CheckpointError` where the file is missing,
+        damaged, of an unknown format, or another kind of model.
+        """
         path, what = Path(path), cls.what
         arrays, description = load_arrays(path)
         try:

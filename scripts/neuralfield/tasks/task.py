@@ -95,9 +95,10 @@ class Objective(ABC):
     @property
     @abstractmethod
     def block_samples(self) -> int:
-        """Samples that pass through the network together, on the tape, and change the result.
+        """Samples that pass through the network together, on the tape.
 
-        Few enough for a core's cache, or to keep a GPU's memory free.
+        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
+        sums are taken block by block.
         """
 
     @property
@@ -141,7 +142,8 @@ class Task(ABC):
 
     @abstractmethod
     def identity(self) -> list[Any]:
-        """Return all that the result depends on but training settings, engine and device."""
+        """Return all that the result depends on but training settings, engine and device, as
+        plain values."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:

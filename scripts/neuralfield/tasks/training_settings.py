@@ -313,7 +313,9 @@ def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:
-    """List at most `count` steps from 0 to `steps`, both included, denser at the start."""
+    """List at most `count` different steps from 0 to `steps`, both among them, denser at the start,
+    where most is learned.
+    """
     if count <= 1 or steps <= 1:
         return sorted({0, steps})
     ratio = (steps + 1) ** (1 / (count - 1))

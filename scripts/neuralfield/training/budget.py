@@ -73,11 +73,13 @@ def find_steps(
     step_s: Callable[[int], float],
     least_steps: int = LEAST_STEPS,
 ) -> tuple[int, int, float]:
-    """Find steps, batch and seconds of a step, which `step_s` measures by the pixels of a batch.
+    """Find the steps and the batch of a training, and the seconds of a step, which `step_s`
+    measures by the pixels of its batch.
 
-    The largest batch is taken with which `ENOUGH_STEPS` fit: that of the settings, or a power of
-    two. Where even the smallest has too few, they are at least `least_steps`. With a limit the
-    settings' batch is kept if their `steps` fit.
+    The largest batch is taken with which `ENOUGH_STEPS` fit: that of the settings, or else a power
+    of two. Where not even the smallest one has enough, its steps are few, but at least
+    `least_steps`. With a budget that is a limit, the batch of the settings is kept if their `steps`
+    fit.
     """
     time_s = _FILLED_SHARE * budget.seconds
     configured = batches.configured

@@ -85,10 +85,11 @@ def steps_in_budget(
     segments: int = 1,
     of_tiles: bool = False,
 ) -> tuple[FoundSteps, bool]:
-    """Read the steps of a training from `path`, or find and write them; return whether found now.
+    """Take the steps of a training from the file at `path`, or find them and write it; the second
+    result is whether they were found now.
 
-    Files of other settings, images (except `of_tiles`) or kinds of device are replaced. There are
-    at least as many steps as segments.
+    Files of other settings, images or kinds of device are replaced; where all tiles of an image
+    share one, `of_tiles`, it is for any image. There are at least as many steps as segments.
     """
     least_steps = max(LEAST_STEPS, segments)
     training = task.training.described()

@@ -46,9 +46,12 @@ def fit_batch(
 ) -> None:
     """Train several tasks step by step together; each ends with the bytes it would have alone.
 
-    Each can resume from its state folder, alone or in another batch. On a CPU `side_by_side` take
-    steps at a time, each with its own threads. `stop` notes signals of a process that has more to
-    do. Raises the errors of `fit`; others are trained on where one has diverged twice.
+    Each has a state folder of its own, from which it can resume alone or in another batch. On a CPU
+    at most `side_by_side` take steps at the same time, each with its own threads. `stop` notes the
+    signals of a process that has more to do than this.
+
+    Raises the errors of `fit`. Where one has diverged for the second time, the others are trained
+    to their ends, and their states are saved.
     """
     execution = trainings[0].execution
     require_cores(execution.threads * side_by_side)

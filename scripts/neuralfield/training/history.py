@@ -13,7 +13,9 @@ History = dict[str, np.ndarray]
 
 
 def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = None) -> History:
-    """Read ``step`` and the `measure` of ``history.csv``, up to step `steps`, if that is given."""
+    """Read ``history.csv``: a row for each stretch of a training, with ``step`` and the `measure`.
+    The last row has to be of step `steps`, if that is given.
+    """
     expected = "a history written by neuralfield"
     remedy = remedy_for(path)
     columns = read_own_csv(path, expected, remedy)

@@ -148,8 +148,9 @@ def train_all(
 ) -> None:
     """Take all trainings to their last step, except those that fail.
 
-    Those with the fewest steps, after an interruption or a divergence, go first until they meet
-    those ahead. Raises `Interrupted` after all states are saved.
+    Those with the fewest steps go first, until they meet those ahead: after an interruption the
+    saved states may be of different steps, and a training that diverges goes back alone. Raises
+    `Interrupted` after all states are saved.
     """
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together

@@ -55,7 +55,10 @@ def publish_results(
     execution: Execution,
     finish: Finish = lambda trainer: trainer.task.model,
 ) -> None:
-    """Write network, history, snapshots and record; `finish` adds what depends on weights."""
+    """Write the network, the history, the snapshots and a record of how they were made.
+
+    `finish` returns what the file has beside the weights, if that depends on them.
+    """
     _publish_snapshots(trainer, folder, checkpoints)
     _save_best_network(trainer, model, execution, finish)
     last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf

@@ -34,7 +34,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 
 
 class StateFolder:
-    """States and snapshots of the training with a `fingerprint`; `say` gets lines for the user."""
+    """States and snapshots of one training in a folder, by the `fingerprint` of settings and data;
+    `say` is called with lines for the user.
+    """
 
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
         self.folder, self.fingerprint, self.say = folder, fingerprint, say
@@ -49,8 +51,9 @@ class StateFolder:
     def locked(self, stop: StopSignals) -> Iterator[None]:
         """Lock the folder; wait while another process works on the same training.
 
-        The operating system ends the lock with its process. On a file system without locks the
-        training goes on. Raises `Interrupted` when asked to stop while waiting.
+        The lock is the operating system's and ends with its process, however that ends. Some
+        network file systems have no locks: that is logged, and the training goes on without. Raises
+        `Interrupted` when asked to stop while waiting.
         """
         with contextlib.ExitStack() as stack:
             path, file = self.folder / "lock", None
@@ -84,7 +87,10 @@ class StateFolder:
             return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write the state after `step` steps; keep only the last two, and none of later steps."""
+        """Write the state after `step` steps, then remove all but the last two up to that step.
+
+        States of later steps are damaged, or from before a rollback.
+        """
         save_arrays(self._path(step), arrays, metadata | {"run": self.fingerprint, "step": step})
         states = self._states()
         up_to_here = [path for taken, path in states if taken <= step]
@@ -95,7 +101,10 @@ class StateFolder:
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
-        """Read step, arrays and metadata of the newest whole state with a `usable` step, if any."""
+        """Read step, arrays and metadata of the newest whole state; None where there is none.
+
+        `usable` says for a step whether its state may be used.
+        """
         for step, path in reversed(self._states()):
             try:
                 arrays, metadata = load_arrays(path)
@@ -152,9 +161,10 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
 
 
 def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Publish snapshots of these steps, as hard links or copies; `CheckpointError` if damaged.
+    """Publish the snapshots of the given steps, as hard links or else as copies.
 
-    The folder is not listed: a network file system may list its earlier content.
+    Raises `CheckpointError` if one is missing or damaged. The folder is not listed: a network file
+    system may list its earlier content.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)

@@ -63,7 +63,8 @@ def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
 class Trainer:
     """Counts steps, keeps the history, and turns itself into arrays and back.
 
-    `note` gets lines for the user. Raises `ConfigError` for settings, `ResourceError` for memory.
+    `note` is called with lines for the user. Raises `ConfigError` for settings that do not go
+    together, and `ResourceError` for too little memory.
     """
 
     def __init__(
@@ -146,9 +147,11 @@ class Trainer:
         return min(next_stop, limit) - self.steps_taken
 
     def count_steps(self, count: int, seconds: float, totals: np.ndarray) -> bool:
-        """Record up to `steps_ahead` steps by the engine's `totals`; return if a row is complete.
+        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`, and that
+        have left its `totals`.
 
-        Raises `DivergenceError` if the loss is not finite.
+        Returns whether the last one completed a row of the history. Raises `DivergenceError` if the
+        loss is not finite.
         """
         self.steps_taken += count
         self.seconds += seconds
@@ -160,7 +163,9 @@ class Trainer:
         return is_row
 
     def add_history_row(self, totals: np.ndarray) -> dict[str, float]:
-        """Close the stretch since the last row with the engine's `totals`, and return the row."""
+        """Close the stretch since the last row, whose steps have left the engine's `totals`, and
+        return the new row by column.
+        """
         total, _ = totals
         loss, error = (totals / self._steps_since_row).tolist()
         measured = self.task.measure.of_mean_error(error)
@@ -177,7 +182,10 @@ class Trainer:
         return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return all to resume from; raises `DivergenceError` if a number is not finite."""
+        """Return everything needed to resume, as arrays and plain metadata.
+
+        Raises `DivergenceError` if the loss or a weight is not finite.
+        """
         self._require_finite(float(self.engine.totals[0]))
         arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
         arrays |= {f"optimizer.{n}": to_host(a) for n, a in self.optimizer.state.items()}
@@ -214,7 +222,11 @@ class Trainer:
         self._note_candidate()
 
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
-        """Go on from a snapshot with a lower rate, and with memory and best network cleared."""
+        """Go on from a snapshot with a lower learning rate and the optimizer's memory cleared.
+
+        Sums since the last row are dropped, and the search for the best network starts again; the
+        seconds go on.
+        """
         self._lower_learning_rate(rollback)
         self.network.load(arrays, "snapshot")
         for array in self.optimizer.state.values():
@@ -232,7 +244,10 @@ class Trainer:
     def save_network(
         self, path: Path, model: StoredModel[Any] | None = None, **changes: int
     ) -> None:
-        """Write the network, with `changes` of its record, and all else of `model` or the task."""
+        """Write the present network; `changes` replace entries of its record.
+
+        All else is that of `model`, by default the task's.
+        """
         model = model or self.task.model
         model.save(path, self.network, self._network_record() | changes)
 

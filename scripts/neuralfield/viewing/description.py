@@ -25,7 +25,9 @@ class NotEvaluatedError(Exception):
 
 
 def describe(trained: Trained) -> dict[str, Any]:
-    """Describe networks in plain values; `NotEvaluatedError` for those that no browser can show."""
+    """Describe a network, or the networks of tiles, in plain values; raises `NotEvaluatedError`
+    where it is too large for a browser, or not a function of the position.
+    """
     model = first_model(trained)
     if trained.parameter_count > MOST_WEIGHTS:
         raise NotEvaluatedError(f"it has {trained.parameter_count:,} weights")

@@ -9,7 +9,10 @@ _TEMPLATE = Path(__file__).parent / "template" / "pyramid.html.j2"
 
 
 def pyramid_page(image: str, field: str, width: int, height: int, suffix: str) -> str:
-    """Return the page of a pyramid; sides are in px, and the tiles lie in ``image_files``."""
+    """Return the page of a pyramid; its tiles lie in ``image_files`` beside it.
+
+    `width` and `height` are those of the whole image in pixels, and `suffix` is that of its tiles.
+    """
     described = {
         "width": width,
         "height": height,

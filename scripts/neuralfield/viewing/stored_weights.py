@@ -67,8 +67,9 @@ def store(
 ) -> StoredWeights:
     """Store networks of one shape, one or those of all tiles, each with as many snapshots.
 
-    Arrays of snapshots, from `learning`, are rounded so that the compressed content takes
-    `budget_bytes`; finished networks are stored in any case. For `residual` see `Model`.
+    `learning` yields the arrays of each network's snapshots, which are rounded so that the
+    compressed content takes `budget_bytes`; finished networks are stored in any case. For
+    `residual` see `neuralfield.tasks.image.image_model.Model`.
     """
     names = sorted(networks[0].arrays)
     total = sum(array.size for array in networks[0].arrays.values())

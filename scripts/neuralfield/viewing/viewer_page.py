@@ -52,10 +52,11 @@ def viewer_page(
 ) -> str:
     """Write one HTML file that needs nothing beside it and no internet.
 
-    The network is compared with `training_image`; `preview` is shown until it is, or instead; both
-    are in [0, 1]. The page has as many `snapshots` (steps and paths) as there is room for, labelled
-    by `history`, and the finished network by `final_db`. Raises `CheckpointError` for a snapshot
-    that is damaged, or of another training.
+    The network is compared with `training_image`; the render `preview` is shown until the network
+    is, or instead of it; both are values in [0, 1]. `snapshots` are steps and paths: the page has
+    as many of these before the finished network as there is room for, labelled by `history`, and
+    the finished one by `final_db`. Raises `CheckpointError` where a snapshot is damaged, or of
+    another training.
     """
     preview_bytes = as_webp(as_picture(preview), PREVIEW_PX)
     image_bytes = _embedded(as_picture(training_image))

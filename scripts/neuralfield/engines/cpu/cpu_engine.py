@@ -172,7 +172,9 @@ class CpuEngine:
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Say why the cpu engine cannot work on an objective, or return None; see `make_engine`."""
+    """Say why the cpu engine cannot work on an objective, or return None; for `precision` see
+    `make_engine`.
+    """
     if device.kind != "cpu":
         return "the cpu engine needs training.device: cpu"
     if precision == "float64":

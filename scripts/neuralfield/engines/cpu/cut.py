@@ -27,10 +27,12 @@ class Cut:
     """The cut of batches and parameters into pieces.
 
     `block_pixels` pass through the network together. The batch comes in `chunks`, after each of
-    which an encoding's gradient is added to; in one, if nothing of it is trained. A chunk is a list
-    of shards, first pixel and end; at most `shards` of them, and `chunk_points` points.
-    `encoding_parts` (first, end) and `layer_parts` (layer, first and end of rows) are parameters
-    that move together; `matrices` are those that Muon moves as a whole, without biases.
+    which an encoding's gradient is added to; in one, if nothing of the encoding is trained. A chunk
+    is a list of shards: their first pixel of the batch, and their end; `shards` is the most of them
+    in a chunk, and `chunk_points` the most points. The encoding has `encoding_numbers` trained
+    parameters. `encoding_parts` and `layer_parts` are parameters that are moved together: first and
+    end of the encoding's, and layer, first and end of rows of its weights. `matrices` are those
+    that Muon moves as a whole: layer, first and end of rows; biases are a part of their own.
     """
 
     def __init__(self, objective: ImageObjective, layout: "Layout") -> None:

@@ -14,10 +14,11 @@ from neuralfield.fields.hashgrid import HashEncoding
 
 
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...] | None:
-    """Return a network's encoding as `kernels.encodings.encode` reads it; None for bare points.
+    """Return a network's encoding as `kernels.encodings.encode` reads it.
 
-    Kind, width and height; frequencies (2, F); levels (L, 6); and the network's own table (rows,
-    features).
+    It is None where points themselves are the values, and otherwise kind, width and height;
+    frequencies (2, F); levels (L, 6); and the table (rows, features), which is the network's own
+    and not a copy.
     """
     encoding = network.encoding
     if plan.encoding == "identity":

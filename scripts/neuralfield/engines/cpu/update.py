@@ -22,9 +22,10 @@ COVERED = (Adam, Muon, Sgd)
 class Update:
     """Moves the parameters along the sums of the shards' gradients, a part a piece of work.
 
-    All arrays are float32. Of `parameters`, shape (n,), the encoding's come first; its gradient is
-    complete when `run` is called. `gradients` is (shards, numbers), its first row work memory.
-    `factors` are copies of parameters that layers multiply by. The optimizer's state becomes views.
+    All arrays are float32. Of `parameters`, shape (n,), those of the encoding come first; its
+    gradient is complete when `run` is called. `gradients` has the shape (shards, numbers), and its
+    first row is work memory. `factors` are the copies of parameters that layers multiply by. The
+    optimizer's state becomes views of flat arrays.
     """
 
     def __init__(

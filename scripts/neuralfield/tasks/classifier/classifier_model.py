@@ -67,7 +67,9 @@ class ClassifierModel(StoredModel[Sequential]):
         return self.settings.build(self.shape, self.classes, ZeroGenerator())
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
-        """Compute probabilities (n, classes), float64, for uint8 images (n, height, width)."""
+        """Compute the probability of each class for each image, in the training's precision: from
+        uint8 of shape (n, height, width) to float64 of shape (n, classes).
+        """
         network = self.network(device, self.dtype)
         found = np.empty((len(images), self.classes))
         for start in range(0, len(images), _IMAGES_AT_ONCE):

@@ -59,7 +59,9 @@ class ConvolutionalClassifier(Settings):
             raise ConfigError(self.place.format("padding"), str(self.padding), expected)
 
     def flat_values(self, shape: ImageShape) -> int:
-        """Count an image's values for the linear layers; `ConfigError` if it is too small."""
+        """Count the values that the linear layers are given for each image; raises `ConfigError`
+        where a kernel or a window is larger than what is left of the image.
+        """
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
 
@@ -80,7 +82,9 @@ class ConvolutionalClassifier(Settings):
         return [*((window * into, out) for into, out in convolutions), *linear]
 
     def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
-        """Make a fresh network in float64: from (n, height, width, channels) to (n, classes)."""
+        """Make a network with fresh weights, in float64 on the CPU: from images of shape (n,
+        height, width, channels) to logits, (n, classes). For errors see `flat_values`.
+        """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]
         operations: list[Operation] = []

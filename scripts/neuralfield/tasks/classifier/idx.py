@@ -41,11 +41,12 @@ _CONTENTS = {1: "labels", 3: "images"}
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not: labels (1 dimension), or images (3).
+    """Read an IDX file of bytes, packed by gzip or not: labels, with 1 dimension, or images, with
+    3. Memory follows what the file holds, and never what it claims.
 
-    Memory follows what the file holds, not what it claims. Raises `InputError` for more than 1 GiB,
-    a side above 4096, another checksum than `sha256`, or any damage, and `ResourceError` for too
-    little memory.
+    `sha256` is the checksum that the file itself has to have. Raises `InputError` where the file or
+    its content is larger than 1 GiB, an image has a side above 4096, or anything is wrong with it,
+    and `ResourceError` where there is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)

@@ -54,7 +54,10 @@ class LabelledImages:
         return digest.hexdigest()
 
     def require_fit(self, shape: ImageShape, classes: int, like: str) -> None:
-        """Check that a network can take these: `like` describes what it was trained with."""
+        """Check that these can be shown to a network that was trained with others, which `like`
+        describes: raises `InputError` for images of another size, or a label that the network
+        cannot give.
+        """
         if self.shape != shape:
             found = f"labels images of {self.shape.width} x {self.shape.height} pixels"
             raise InputError(self.where, found, f"{shape.width} x {shape.height}, {like}")
@@ -66,7 +69,10 @@ class LabelledImages:
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """Find a file of images and one of labels, packed or not, in a folder; or `InputError`."""
+    """Find the files of images and of labels in a folder, packed or not; `names` are `TRAINING` or
+    `HELD_OUT`. Nothing is ever downloaded: `InputError` is raised where one is missing, or there
+    twice.
+    """
     found = []
     for name in names:
         present = [p for p in (Path(folder, name), Path(folder, f"{name}.gz")) if p.is_file()]
@@ -93,7 +99,10 @@ def read_labelled(
 
 
 def brightness_scaling(images: np.ndarray) -> Scaling:
-    """Fit the scaling of all uint8 pixels to mean 0 and deviation 1; equal ones become 0."""
+    """Fit the scaling, of one column, to mean 0 and standard deviation 1 of all pixels together.
+
+    `images` are uint8. Where all pixels are the same, they become 0.
+    """
     counts = np.zeros(_BRIGHTNESSES, np.int64)
     for start in range(0, len(images), _IMAGES_AT_ONCE):
         part = images[start : start + _IMAGES_AT_ONCE]
@@ -105,7 +114,9 @@ def brightness_scaling(images: np.ndarray) -> Scaling:
 
 
 def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
-    """Convert uint8 images to a network's inputs: (n, height, width, 1), in its dtype."""
+    """Convert images, uint8 of shape (n, height, width), to a network's inputs: in its dtype, shape
+    (n, height, width, 1).
+    """
     values = images.astype(dtype)
     values -= float(scaling.centre[0])
     values /= float(scaling.spread[0])

@@ -80,10 +80,11 @@ class FittedImage(Task, Generic[Settings]):
 
     @cached_property
     def constant(self) -> np.ndarray | None:
-        """The colour, (channels,), of an image that has only one; else None.
+        """The colour of an image that has only one, shape (channels,); else None.
 
-        It says nothing about how a function may vary: a network that varies between pixels would
-        fit it as well. So the network is made the constant at the start, and training leaves it.
+        Such an image says nothing about how a function may vary, a single pixel least of all:
+        a network that varies between the pixels would fit it as well as one that does not. So the
+        network is made the constant from the start, and training leaves it as it is.
         """
         first = self.values[0, 0]
         return first if (self.values == first).all() else None

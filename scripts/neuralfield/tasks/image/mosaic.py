@@ -39,7 +39,9 @@ class Mosaic(Renderable):
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
-        """Read a tile's model; `CheckpointError` if it is missing, damaged, or not the mosaic's."""
+        """Read the model of a tile; raises `CheckpointError` where it is missing, damaged, of a
+        tile of another size, or not the one that the mosaic was made of.
+        """
         path = self.path(tile)
         model = Model.load(path)
         if _checksum(path) != self.sha256[tile.name]:
@@ -71,7 +73,9 @@ def models_of(path: Path) -> str:
 
 
 def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None = None) -> None:
-    """Write which models make an image, see `models_of`, and their checksums."""
+    """Write down which models make an image together, see `models_of`, and their checksums by the
+    names of tiles, which are taken if they are not known.
+    """
     models = models_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
     if checksums is None:
@@ -90,7 +94,9 @@ def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None 
 
 
 def load_trained(path: Path | str) -> Trained:
-    """Read a model, or a mosaic (.json) with its first model; raises `CheckpointError`."""
+    """Read a model, or a mosaic (.json), of which only the first model is read now; raises
+    `CheckpointError` where a file is missing, damaged, or neither of the two.
+    """
     path = Path(path)
     if path.suffix != ".json":
         return Model.load(path)

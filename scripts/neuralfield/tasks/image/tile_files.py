@@ -67,7 +67,10 @@ def read_list(path: Path) -> dict[str, Files]:
 
 
 def changes_since(path: Path, tiles: Sequence[Tile]) -> Iterator[str]:
-    """Describe tiles' files beside a list that differ from it, and are missing or newer than it."""
+    """Describe the files of tiles that are not as a list says, and are missing or newer than it.
+
+    The folders of the tiles lie beside the list. Older files are not read.
+    """
     try:
         listed, made_at_ns = read_list(path), path.stat().st_mtime_ns
     except (InputError, OSError) as error:

@@ -14,7 +14,11 @@ from neuralfield.system.settings import Settings, setting
 
 @dataclass(frozen=True)
 class Dense(Settings):
-    """Linear maps with an activation between each two; the output is ``linear`` or ``sigmoid``."""
+    """Linear maps with an activation between each two.
+
+    The output ``linear`` is z, what the last layer gives; ``sigmoid`` is 1 / (1 + exp(-z)), a
+    probability.
+    """
 
     place: ClassVar[str] = "network: {}"
     suggested_learning_rate: ClassVar[float] = 1e-2

@@ -57,7 +57,9 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that all targets are in [0, 1]; an `InputError` names the first that is not."""
+        """Check that a network whose outputs are probabilities can be fitted to these targets; an
+        `InputError` names the first one that is below 0 or above 1.
+        """
         expected = "a number from 0 to 1, as the output of the network is sigmoid"
         for name, values in zip(self.targets, self.target_values.T, strict=True):
             wrong = (values < 0) | (values > 1)
@@ -66,16 +68,19 @@ class Samples:
 
 
 def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequence[str]) -> Samples:
-    """Read inputs and targets from different columns of a CSV; for errors see `read_columns`."""
+    """Read the inputs and the targets of every row of a CSV, whose columns are all different; other
+    columns are left alone. For errors see `read_columns`.
+    """
     values = read_columns(path, [*inputs, *targets])
     parts = values[:, : len(inputs)], values[:, len(inputs) :]
     return Samples(os.fspath(path), tuple(inputs), tuple(targets), *parts)
 
 
 def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
-    """Read columns of a CSV by name: float64 (n, names), finite and at most 1e30 in size.
+    """Read some columns of a CSV, whose first line has their names: float64 of shape (n, names),
+    all finite and at most 1e30 in size. Memory follows the numbers, and never what the file claims.
 
-    Raises `InputError` for more than 1 GiB, or any damage; memory follows the numbers.
+    Raises `InputError` where the file is larger than 1 GiB, or anything is wrong with it.
     """
     where = os.fspath(path)
     with open_input(path, _EXPECTED) as file:
@@ -99,7 +104,11 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
 
 
 def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
-    """Choose a share of all rows, bool (count,), to test with; `ConfigError` if none remain."""
+    """Choose the rows that are kept from training, to test the network with; bool, shape (count,).
+
+    They are a share of all rows, rounded to whole rows; `ConfigError` is raised where none is left
+    to train with.
+    """
     held_out = round(share * count)
     if held_out >= count:
         expected = "a share that leaves a row to train with"

@@ -61,7 +61,9 @@ class TableModel(StoredModel[Sequential]):
         return self.settings.build(*sizes, ZeroGenerator())
 
     def predict(self, values: np.ndarray) -> np.ndarray:
-        """Predict targets from inputs, in the table's units: both float64, shape (n, columns)."""
+        """Predict targets, in the table's own units, from values in the order of `inputs`: both
+        float64, shape (n, columns). The network computes in the precision of its training.
+        """
         network = self.network(HOST, self.dtype)
         found = np.empty((len(values), len(self.targets)))
         for start in range(0, len(values), _ROWS_AT_ONCE):
@@ -71,10 +73,11 @@ class TableModel(StoredModel[Sequential]):
         return self.target_scaling.undo(found)
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights (inputs, targets) and intercepts, in the table's own units.
+        """Return weights, shape (inputs, targets), and intercepts of a network without hidden
+        layers, in the table's own units; raises ValueError where it has any.
 
-        Targets, or with ``sigmoid`` what that is taken of, are ``inputs @ weights + intercepts``.
-        Raises ValueError for a network with hidden layers.
+        The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is what
+        the sigmoid is taken of.
         """
         if self.settings.widths:
             raise ValueError(f"{len(self.settings.widths)} hidden layers have no coefficients")

@@ -55,10 +55,11 @@ class UpscalerObjective(Objective):
 
 
 class Crops:
-    """Squares of an image, `light`, and of the same reduced by the box filter and enlarged again.
+    """Squares of an image, and of the same reduced and enlarged again.
 
-    The network makes the one of the other. `enlarged` has `reach` pixels around it; `side` is that
-    of a square.
+    The image is reduced with the exact box filter and enlarged to its size; the network, given
+    that, is to make the image. `light` is the image, shape (height, width, channels), and
+    `enlarged` the other one with `reach` pixels around it; `side` is that of a square.
     """
 
     def __init__(
@@ -75,9 +76,11 @@ class Crops:
         self.light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
-        """Cut crops of a step at random places, flipped and turned, by seed and step alone.
+        """Cut the crops of a step, numbered by `samples`, at random places, flipped and turned: a
+        pure function of seed and step.
 
-        Returns enlarged ones, (n, side + 2 reach, side + 2 reach, channels), and their light.
+        Returns enlarged ones, shape (n, side + 2 reach, side + 2 reach, channels), and their light,
+        (n, side, side, channels).
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
         seen, inputs, targets = self.side + 2 * self.reach, [], []

@@ -48,8 +48,9 @@ def cache_folders() -> list[Path]:
 
 
 class KernelCache(numba.core.caching.Cache):
-    """Keeps compiled versions of a function in a `KernelStore`: Numba's own files have no
-    checksums, and an index that processes overwrite for each other.
+    """Keeps compiled versions of a function in a `KernelStore`, each under a name of its own.
+
+    Numba's own files have no checksums, and an index that processes overwrite for each other.
     """
 
     def __init__(self, function: Callable[..., Any], store: KernelStore) -> None:
@@ -94,9 +95,10 @@ class KernelCache(numba.core.caching.Cache):
         """Do nothing: old versions are under other names."""
 
     def entry_name(self, sig: Any, codegen: Any) -> str:
-        """Return a name for each version, processor and way to compile.
+        """Return a file's name: one for each version, kind of processor and way to compile.
 
-        Code for instructions that this processor does not have would end the process.
+        Code for instructions that this processor does not have would end the process. What is
+        compiled for is part of the key, whether Numba has found it or environment variables say it.
         """
         config: Any = numba.core.config
         settings = [repr(getattr(config, name, None)) for name in _SETTINGS]

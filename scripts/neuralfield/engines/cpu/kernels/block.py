@@ -54,12 +54,15 @@ def train_blocks(
 ):
     """Compute forward, loss and backward for some pixels of a batch, block by block.
 
+    See `layout`, `encodings.encode` and `objective.losses_and_gradients` for what they read.
     `centres` has shape (all pixels, 2); `footprint` is points of a pixel, its side, the step, and
     the seed. `gradient` (of the layers' parameters) and `totals` (loss and squared error) are
-    written if `is_first`, and added to otherwise. `kept`, None where no encoding is trained, is
-    float32 arrays (2, points) and (values, points) for points and gradients of their encoded
-    values, and where these pixels' begin. For the rest see `layout`, `encodings.encode`,
-    `objective.losses_and_gradients` and `layers.forward`.
+    written if `is_first`, and added to otherwise.
+
+    For an encoding that is trained, `kept` is float32 arrays of shapes (2, points) and (values,
+    points), to which points and gradients with respect to their encoded values are written, and the
+    place at which these pixels' begin there. If it is None, nothing is kept. For `others` and
+    `narrowness` see `layers.forward`.
     """
     per_pixel, side, step, seed = footprint
     place = 0 if kept is None else kept[2]
@@ -121,10 +124,12 @@ def render_blocks(
     means,
     spreads,
 ):
-    """Compute means (pixels, channels) and spreads (pixels,) of the pixels `first` to `end`.
+    """Compute means and spreads of the pixels `first` to `end`, see `rendering.Renderer`.
 
-    `which` has the numbers of the pixels to render; if it is empty, all are rendered. `output` is
-    its number, and steepness. For the rest see `layout`, `encodings.encode` and `layers.forward`.
+    See `layout` and `encodings.encode` for what it reads. `which` has the numbers of the pixels to
+    render; if it is empty, all are rendered. `output` is its number, and steepness. `means` has
+    shape (pixels, channels), `spreads` (pixels,). For `others` and `narrowness` see
+    `layers.forward`.
     """
     kind, steepness = output
     last = len(table) - 1

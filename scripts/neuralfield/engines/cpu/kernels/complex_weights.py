@@ -49,7 +49,10 @@ def put_complex_row(table, layer, row, source, frequency, factors):
 
 @kernel_part
 def gather_gradients(table, gradient):
-    """Add up what belongs to the same number, rows of A's gradient before those of B's."""
+    """Add up what belongs to the same number: into the first COLUMNS of all rows.
+
+    The rows of A's gradient are then followed by those of B's, as among the parameters.
+    """
     for layer in range(len(table)):
         pairs, columns = table[layer, PAIRS], table[layer, COLUMNS]
         has_imaginary_parts = columns < table[layer, FAN_OUT]

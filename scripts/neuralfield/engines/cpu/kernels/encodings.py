@@ -18,10 +18,11 @@ _TWO_PI = np.float32(2 * math.pi)
 def encode(table, memory, points, count, encoding, corners):
     """Encode `count` points, shape (2, rows), as rows of the first layer's values.
 
-    `encoding` is None for bare points, for which nothing else is compiled. Otherwise it is its
-    number; sides of the training image in px, for corners; frequencies (2, F), for Fourier
-    features; levels and features of a hash grid. Arrays without meaning are empty. For `corners`
-    see `grids.find_corners`; for `table` and `memory` see `layout`.
+    `encoding` is None where points themselves are the values, for which nothing else is compiled.
+    Otherwise it is its number; sides of the training image in pixels, for corners; frequencies of
+    shape (2, F), for Fourier features, with polynomials behind them or without; levels and features
+    of a hash grid, see `grids`. Arrays are empty where they have no meaning. `corners` is work
+    memory, see `grids.find_corners`; for `table` and `memory` see `layout`.
     """
     start, length = table[0, VALUES], table[0, IN_LENGTH]
     if encoding is None:

@@ -167,7 +167,10 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row
 
 @kernel_part(**_OPTIONS)
 def activate(kind, frequency, argument, value, others):
-    """Compute activations of a row, which gradients replace; only sines, if `others` is None."""
+    """Compute an activation of a row of numbers, which its gradients replace.
+
+    If `others` is None, only sines are compiled.
+    """
     if others is None or kind == SINE:
         _sine_row(argument, value, frequency)
     elif kind == TANH:

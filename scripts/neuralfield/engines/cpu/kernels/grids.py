@@ -27,7 +27,8 @@ _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 @kernel_part(**_OPTIONS)
 def _near_corner(coordinate, resolution):
-    """Find a cell's corner nearest to the origin, along an axis, and the point's way from it."""
+    """Find the corner of a point's cell nearest to the origin, along an axis, and how far the
+    point is from there."""
     position = (coordinate + _ONE) * _HALF * resolution
     # a point on the far edge belongs to the last cell
     near = min(max(np.floor(position), _ZERO), resolution - _ONE)
@@ -38,7 +39,8 @@ def _near_corner(coordinate, resolution):
 def find_corners(level, size, xs, ys, places, weights):
     """Find the corners that points are interpolated from in a level with `size` features a corner.
 
-    Written are `places`, where the corners' features begin, and `weights`; shape (4, at least n).
+    `places` and `weights`, shape (4, at least n), are written: where the corners' features begin
+    among those of the level, and the corners' weights.
     """
     resolution, rows = np.float32(level[RESOLUTION]), level[TABLE_ROWS]
     side, skipped = np.int32(level[COLUMNS]), np.int32(level[SKIPPED])
@@ -99,10 +101,11 @@ def _interpolate(numbers, places, weights, count, target, length):
 
 @entry_point
 def add_level_gradient(levels, number, points, gradients, count, gradient, is_first):
-    """Sum the gradient of a level's features, shape (rows, size), in the order of the points.
+    """Sum the gradient of a level's features in the order of the points.
 
-    `gradients`, with respect to the points' features, has shape (L * size, at least count);
-    `gradient` is written if `is_first`, and added to otherwise.
+    `points` has shape (2, at least count); `gradients`, with respect to their features, (L * size,
+    at least count). `gradient`, shape (rows, size), is written if `is_first`, and added to
+    otherwise.
     """
     level, size = levels[number], gradient.shape[1]
     first, rows = level[START], level[TABLE_ROWS]

@@ -69,10 +69,11 @@ def set_ones(table, layer, rows, memory):
 
 @kernel_part
 def forward(table, frequencies, rows, memory, factors, others, narrowness):
-    """Compute all layers; the last one's numbers, before the output function, are left in its
-    GRADIENTS, and elsewhere the derivatives of activations.
+    """Compute all layers, from the values that go into the first.
 
-    `narrowness` is that of `row_activations.activate_rows`, or None. For `others` see `activate`.
+    The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
+    derivatives of activations. For `others` see `functions.activate`; `narrowness` is that of
+    `row_activations.activate_rows`, or None, if no activation combines numbers of a row.
     """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
@@ -100,8 +101,9 @@ def forward(table, frequencies, rows, memory, factors, others, narrowness):
 def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness):
     """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
 
-    `gradient` is a shard's, with respect to parameters times frequency; added to if `add`, else
-    written. Those of the first layer's inputs are kept from `place` on, see `block.train_blocks`.
+    `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
+    and written otherwise. Those with respect to the first layer's inputs are kept from `place` on,
+    see `block.train_blocks`. For `narrowness` see `forward`, for the rest `layout`.
     """
     backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data

@@ -60,7 +60,10 @@ SCRATCH_ROWS = 48
 
 
 def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
-    """Make the layout of a network for `points` of a pixel; untrained, layers share memory."""
+    """Make the layout of a network; all `points` of a pixel pass through it together.
+
+    If it is not trained, every second layer uses the same memory.
+    """
     kinds = [*ACTIVATIONS, *ROW_ACTIVATIONS]
     table = np.zeros((len(plan.layers), 16), np.int64)
     parameters = factors = gradient = 0

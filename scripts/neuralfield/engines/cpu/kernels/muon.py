@@ -35,10 +35,11 @@ def work_arrays(fan_in: int, fan_out: int) -> tuple[np.ndarray, ...]:
 def move_matrix(
     table, layer, first, end, frequency, scale, gradient, momentum, parameters, factors, rate, work
 ):
-    """Move some rows of a layer's weights along its orthogonalised momentum, by `rate`.
+    """Move some rows of a layer's weights, a matrix, along its orthogonalised momentum, by `rate`.
 
-    `gradient` is the sum of all shards, to be multiplied by `scale`; `momentum` is of all layers.
-    `factors` are brought up to date. For `work` see `work_arrays`, for `table` see `layout`.
+    `gradient` is the sum of all shards, and `scale` is what it is multiplied by. `momentum` is that
+    of all layers' parameters. `factors` are brought up to date. For `work` see `work_arrays`, for
+    `table` see `layout`.
     """
     rows, columns = end - first, table[layer, COLUMNS]
     is_wide = rows < columns  # then x is the transpose, so that its squares are small

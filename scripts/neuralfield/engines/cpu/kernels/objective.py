@@ -49,9 +49,11 @@ def loss_of_value(kind, delta, value, target):
 def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
     """Return loss and squared error of a block; its numbers are replaced by the loss's gradients.
 
-    Numbers lie point by point, `length` apart. More than one point of a pixel are two groups, see
-    `Footprint`. `targets` has shape (all pixels, channels); `weights`, float64, (all pixels,) or
-    none. `objective` is numbers of output and loss, steepness, delta, and 1 / values in the batch.
+    Numbers lie point by point, `length` from one to the next. One point of a pixel is its centre;
+    more are two groups, see `neuralfield.nn.sampling.Footprint`. `targets` has shape (all pixels,
+    channels); `weights`, of squared errors, is float64, of shape (all pixels,) or empty.
+    `objective` is numbers of output and loss, steepness, huber's delta, and 1 / values in the
+    batch.
     """
     output, kind, steepness, delta, share = objective
     loss = squared = 0.0

@@ -30,11 +30,18 @@ _REORDERED = {"contract", "reassoc", "nsz"}
 
 @entry_point
 def find_similar(image, tops, lefts, start, stop, found):
-    """Find the patches within a square around each that are most like those from `start` to `stop`.
+    """Find the patches that are most like each of some patches, within a square around it.
 
-    `image` is float32, (height, width), and `tops` and `lefts`, int32, are corners of all patches.
-    Into `found`, uint16, (patches, GROUP), go corners of the most similar ones, the patch itself
-    first: places in the square, row by row; repeated where there are fewer.
+    Parameters
+    ----------
+    image : float32, shape (height, width)
+    tops, lefts : int32, shape (patches,)
+        Corners of all patches that groups are found for.
+    start, stop : int
+        Those of them to take.
+    found : uint16, shape (patches, GROUP)
+        Corners of the most similar ones, the patch itself first: places in the square of the
+        corners within reach, row by row. Where there are fewer, they are repeated.
     """
     height, width = image.shape
     distances = np.empty(_SIDE, np.float32)
@@ -87,10 +94,20 @@ def filter_groups(
     Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar components, so that
     one turn does. Groups that are flat need none, see `_is_flat`.
 
-    Taken are the groups from `start` to `stop`, left to right, that lie `stride_px` apart, and the
-    last ones along each axis; for the others' arguments see `find_similar`. `sums` gets weighted
-    sums of the filtered pixels, and `weights` the weight of each patch at its corner; both are
-    float32, (rows, width), from the image's `first_row` on.
+    Parameters
+    ----------
+    image : float32, shape (height, width)
+    tops, lefts, found
+        See `find_similar`.
+    start, stop, stride_px : int
+        The groups to take, from left to right: those that lie so far from each other, and the last
+        ones along each axis.
+    threshold : float32
+    first_row : int
+        The row of the image that the first row of `sums` is.
+    sums, weights : float32, shape (rows, width)
+        Weighted sums of the filtered pixels are added to the one, and the weight of each patch, at
+        its corner, to the other.
     """
     corners = np.empty((GROUP, 2), np.int32)
     numbers = np.empty((GROUP, _PIXELS), np.float32)

@@ -36,7 +36,10 @@ def _uniform(word):
 
 @kernel_part
 def spread(pixel, step, points, seed, words, offsets):
-    """Write offsets (points, 2) from a pixel's centre in px; `words` are work memory."""
+    """Write offsets of points from their pixel's centre, in px: see `sampling.Footprint.spread`.
+
+    `words` is work memory, shape (4 * points + 8,); `offsets` has shape (points, 2).
+    """
     first_points = (points + 1) // 2
     counters = (first_points + 1) // 2
     purpose = np.uint64(STREAM_JITTER)

@@ -26,8 +26,9 @@ _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 def activate_rows(table, layer, first, count, memory, narrowness):
     """Compute the activation of rows of a layer's GRADIENTS, into the next layer's VALUES.
 
-    Derivatives of products replace their arguments; those of wavelets stay. `narrowness` of
-    wavelets is the square of their scale over their frequency; 0 for products.
+    Derivatives of products replace their arguments. Arguments of wavelets are left: together with
+    the values they give the derivatives. `narrowness` of wavelets is the square of their scale over
+    their frequency; 0 for products.
     """
     size, factors = table[layer, FAN_OUT], table[layer, FACTORS]
     kept, behind = np.empty(size, np.float32), np.empty(size // factors, np.float32)
@@ -44,7 +45,10 @@ def activate_rows(table, layer, first, count, memory, narrowness):
 
 @kernel_part
 def gradients_before_rows(table, layer, first, count, memory, found, length, narrowness):
-    """Replace a layer's GRADIENTS by those before its activation; `found` has rows of `length`."""
+    """Replace a layer's GRADIENTS by gradients with respect to its activation's arguments.
+
+    `found` are those with respect to the values, in rows of `length` numbers.
+    """
     size = table[layer, FAN_OUT]
     part = size // table[layer, FACTORS]
     for index in range(count):
@@ -69,7 +73,10 @@ def multiply(target, source):
 
 @kernel_part
 def _multiply_parts(argument, value, factors, kept, behind):
-    """Replace each of equal parts by the others' product; `kept` and `behind` are work memory."""
+    """Multiply equal parts; each is replaced by the product of the others.
+
+    `kept` and `behind` are work memory, of the size of all parts and of one.
+    """
     part = value.size
     kept[:] = argument
     value[:], argument[:part] = argument[:part], 1

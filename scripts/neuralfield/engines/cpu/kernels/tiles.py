@@ -16,7 +16,10 @@ _WORD_BYTES = 4
 
 
 def _tile_shape() -> tuple[int, int]:
-    """Choose a tile's rows, and vectors across, to fill registers; no result depends on it."""
+    """Choose rows, and vectors across, of a tile that fills this processor's registers.
+
+    No result depends on it: every number is summed in the same order in all tiles.
+    """
     return (6, 4) if _FEATURES.get("avx512f") else (6, 1)
 
 
@@ -121,9 +124,10 @@ _single_1, _single_2, _single_3, _single_4 = _SINGLE
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
     """Compute C = A B, or C += A B if `add`, in float32, in order, by fused multiply-adds.
 
-    `a`, `b`, `c` are addresses; `a_row`, `b_step`, `c_row` bytes to the next row, `a_step` to the
-    next of `depth` factors: A may be a transpose. B and C have columns up to a multiple of
-    `VECTOR`. Constants are `np.int64`: Numba would compile the function again for each plain one.
+    `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are bytes from one row to the
+    next, `a_step` from one factor to the next: A may be the transpose of what lies in memory. B and
+    C have columns up to the next multiple of `VECTOR`; `depth` factors are summed. Constants are
+    given as `np.int64`: Numba would compile the function again for each plain one.
     """
     left = (columns + VECTOR - 1) // VECTOR
     while left > 0:

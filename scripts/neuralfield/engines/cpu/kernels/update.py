@@ -36,9 +36,10 @@ def update_rows(
     """Add up the shards' gradients of some rows of a layer, in order, and move the parameters.
 
     `gradients` has shape (shards, numbers), and the first shard's is work memory; the sum is
-    multiplied by `scale`. The moments are Adam's, or empty; `moment1` may be a velocity. `moment2`
-    lacks `skipped` numbers before these rows. `numbers` is rate, beta 1, 1 - beta 1, beta 2, 1 -
-    beta 2, 1 / correction 2, epsilon of Adam; or rate and momentum. For `table` see `layout`.
+    multiplied by `scale`. The moments are Adam's, or empty; of gradient descent with momentum,
+    `moment1` is the velocity. `moment2` lacks `skipped` numbers before these rows. `factors` are
+    brought up to date. `numbers` is, for Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 /
+    correction 2, epsilon; for gradient descent: rate, momentum. For `table` see `layout`.
     """
     for row in range(first, end):
         total = _sum_of_row(table, layer, row, gradients)
