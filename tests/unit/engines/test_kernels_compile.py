@@ -68,6 +68,14 @@ def test_the_fused_passes_compile(monkeypatch, capability):
 
 
 @pytest.mark.slow
+def test_a_pass_whose_blocks_share_gradients_compiles(monkeypatch):
+    objective = make_objective({**SIREN, "width": 136, "hidden_layers": 2}, batch_pixels=65)
+    name, texts = kernel_texts(monkeypatch, objective, 90, "auto")
+    assert name == "hopper" and any("#define SHARERS 2" in code for code, _ in texts)
+    assert compile_all(texts, 90) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OTHERS)
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_all_kernels_compile(monkeypatch, capability, case):
