@@ -54,7 +54,7 @@ __device__ __forceinline__ void activate(const TileBuffer& buffer, const Constan
                 pairs[2 * j + i] = pack_values(value.x, value.y);
             }
         }
-        buffer.put<columns>(column, pairs);
+        buffer.put_values<columns>(column, pairs);
     }
     buffer.show();
 }

@@ -17,7 +17,9 @@
 //   sampling_batch.cu, while a pass is under way, reads the number of its step from the update
 //   before
 //     that, and fills a batch that the pass before it has read;
-//   weight_gradients.cu sums what wide_pass.cu has counted as stored.
+//   weight_gradients.cu sums what wide_pass.cu has counted as stored;
+//   grid_row_sums reads where corners lie, which no kernel writes. grid_line_sums, which is launched
+//     alone, lets it start at once.
 #pragma once
 
 __device__ __forceinline__ void let_later_kernels_start() {

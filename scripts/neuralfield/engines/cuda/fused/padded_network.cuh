@@ -130,6 +130,17 @@ struct TileBuffer {
         store_matrices<columns>(shared_address(tile), warp, lane, column, pairs);
     }
 
+    // The same of values, whose halves lie apart.
+    template <int columns>
+    __device__ __forceinline__ void put_values(int column, const uint32_t (&pairs)[4]) const {
+        constexpr int half = first_half(columns);
+        const uint32_t first = shared_address(tile);
+        if (column < half)
+            store_matrices<half>(first, warp, lane, column, pairs);
+        else
+            store_matrices<columns - half>(first + 64 * half * 2, warp, lane, column - half, pairs);
+    }
+
     // Before a tile is laid out: all have done with the one before.
     __device__ __forceinline__ void clear() const {
         if (is_first()) bulk_stores_read();
@@ -306,7 +317,7 @@ __device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
         fourier_features(pairs, column, points, points, constants);
-        buffer.put<INPUT_WIDTH>(column, pairs);
+        buffer.put_values<INPUT_WIDTH>(column, pairs);
     }
     buffer.show_rows();
 }

@@ -1,7 +1,7 @@
 // Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each).
+// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each), WARP_PRODUCTS.
 #pragma once
 
 constexpr int width_after[HIDDEN] = WIDTHS;
@@ -24,6 +24,12 @@ __host__ __device__ constexpr bool has_one_width() {
     for (int layer = 0; layer < HIDDEN; ++layer)
         if (width_after[layer] != (has_features ? INPUT_WIDTH : width_after[0])) return false;
     return true;
+}
+
+// Returns the columns of the first half of a tile's values, which lie before those of the second
+// where there are more than 128: a block of hopper/weight_gradients.cu reads no more of them.
+__host__ __device__ constexpr int first_half(int columns) {
+    return WARP_PRODUCTS || columns <= 128 ? columns : (columns / 2 + 15) / 16 * 16;
 }
 
 constexpr int WIDEST = largest_width();

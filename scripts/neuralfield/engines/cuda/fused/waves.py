@@ -7,7 +7,7 @@ the waves before. Meanwhile the others begin to sum gradients, over the tiles of
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SUMMED_IN_A_WAVE = 2.2
+SUMMED_IN_A_WAVE = 2.8
 """Tiles whose gradients (of all layers) a multiprocessor sums in a wave, for each tile that others
 work on at once in it. Measured; how well it is met decides when shares end, not what they sum."""
 

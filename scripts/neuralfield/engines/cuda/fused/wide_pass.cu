@@ -40,7 +40,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
             value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
             pairs[pair] = pack_values(value[pair].x, value[pair].y);
         }
-        tile.buffer.put<columns>(column, pairs);
+        tile.buffer.put_values<columns>(column, pairs);
         derivatives.keep(column, z, value, inverse_frequency);
         if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
     });
@@ -102,8 +102,8 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             Derivatives<columns> derivatives;
             constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
             if (have_room) derivatives.load(tile.kept(layer - 1));
-            multiply<rows, columns, RESIDENT, true>(sums, tile.buffer.tile, tile.stream,
-                                                    tile.place);
+            multiply<rows, columns, RESIDENT, true, false>(sums, tile.buffer.tile, tile.stream,
+                                                           tile.place);
             if (!have_room) derivatives.load(tile.kept(layer - 1));
             differentiate(tile, layer - 1, derivatives, sums);
         });

@@ -225,7 +225,8 @@ class WidePass(FusedPass):
         """Return the job as a struct that the kernel reads for each of its shares."""
         weight, bias = self._parts_of[job.layer]
         each = 2 if job.alternates else 1
-        has_bias = job.first_row == 0 and self._shape.hidden[job.layer].has_bias
+        shares_bias = self._sharers > 1 and not self.by_warps
+        has_bias = self._shape.hidden[job.layer].has_bias and (job.first_row == 0 or shares_bias)
         structs = []
         for part, ranges in enumerate(shares):
             pointers = addresses(

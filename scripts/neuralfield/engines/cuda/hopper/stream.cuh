@@ -47,22 +47,26 @@ __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& 
     }
 }
 
-// sums = (the tile's values) x (the next matrix of the stream).
-template <int rows, int columns, bool resident, bool turns = false>
+// sums = (the tile's values, in halves, or its gradients) x (the next matrix of the stream).
+template <int rows, int columns, bool resident, bool turns = false, bool in_halves = true>
 __device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
                                          StreamPlace& place) {
     constexpr int size = rows_per_chunk(rows, columns);
-    constexpr int block_row = columns / 8 * 128;
+    constexpr int block_row = columns / 8 * 128, half = in_halves ? first_half(rows) : rows;
     const uint32_t values = shared_address(tile);
     int previous = -1;
     const auto multiply_chunk = [&](int row, auto chunk_rows, auto is_first) {
         barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
-        uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
+        const auto chunk =
+            block_matrix(shared_address(stream.buffer + place.stage * STAGE_BYTES), block_row, 128);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < chunk_rows.value; k += 16) {
-            const auto left = block_matrix(values + (row + k) * 16, 128, rows / 8 * 128);
-            const auto right = block_matrix(chunk + k / 8 * block_row, block_row, 128);
+            const bool is_second = half < rows && row + (half % size ? k : 0) >= half;
+            const auto matrix =
+                block_matrix(values, 128, (is_second ? rows - half : half) / 8 * 128);
+            const auto left = part_of(matrix, (row + k) * 16 + (is_second ? half * (128 - 16) : 0));
+            const auto right = part_of(chunk, k / 8 * block_row);
             if (is_first.value && k == 0)
                 Wgmma<columns>::template set<0>(sums, left, right);
             else

@@ -2,14 +2,16 @@
 // (gradients), which wide_pass.cu left in global memory.
 //
 // A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
-// its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile.
-// All jobs go from tiles that were written last, which the cache still has, towards older ones.
+// its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile. A
+// third brings tiles by one warp, and by the others adds up gradients of biases, whose products would
+// delay those of the matrix. All jobs go from tiles that were written last, which the cache still
+// has, towards older ones.
 //
 // It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
 // waves first, which it adds up while other blocks are still at the last wave.
 //
 // Where all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same
-// tiles: each brings half of a tile's gradients, to both.
+// tiles: each brings half of a tile's gradients, to both, and has every other part of the bias.
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
@@ -21,6 +23,7 @@
 
 constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
 constexpr int CONSUMERS = 256;
+constexpr int BIAS_WARPS = 3;  // of the warpgroup that brings tiles
 
 // The same struct as in wide_pass.cuh.
 struct Counters {
@@ -34,22 +37,14 @@ struct Shared {
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* buffer,
                                       Shared& shared, RingPlace& place) {
-    constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
+    constexpr int value_bytes = TILE_POINTS * rows * 2, gradient_bytes = TILE_POINTS * columns * 2;
     for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
         const int tile = tiles.newest - i * tiles.step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
-        barrier_expect_bytes(filled, 2 * TILE_POINTS * (rows + columns));
-        const char* values = job.values + size_t(tile) * TILE_POINTS * job.value_columns * 2;
-        if (job.value_columns == rows) {
-            bulk_copy_once(stage + gradient_bytes, values, 8 * row_bytes, filled);
-        } else {
-            for (int row = 0; row < 8; ++row)
-                bulk_copy_once(stage + gradient_bytes + row * row_bytes,
-                               values + (row * job.value_columns + job.first_column) * 16,
-                               row_bytes, filled);
-        }
+        barrier_expect_bytes(filled, value_bytes + gradient_bytes);
+        bulk_copy_once(stage + gradient_bytes, job.values_of(tile), value_bytes, filled);
         const char* gradients = job.gradients + size_t(tile) * gradient_bytes;
         if (SHARERS > 1) {
             constexpr int share = gradient_bytes / SHARERS;
@@ -75,14 +70,10 @@ __device__ __forceinline__ void leave(uint64_t* emptied, int lane) {
 template <int rows, int columns, bool alternate>
 __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Shared& shared) {
     constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
-    constexpr int own_blocks = (columns / 8 + 3) / 4;  // of 8 columns, whose bias a warp adds up
-    int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    bool has_bias = job.bias_partial && (alternate || group == 0);
-    float sums[columns / 2], bias[own_blocks][2];
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    float sums[columns / 2];
 #pragma unroll
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
-#pragma unroll
-    for (int block = 0; block < own_blocks; ++block) bias[block][0] = bias[block][1] = 0.0f;
 
     RingPlace place;
     int previous = -1;
@@ -92,7 +83,7 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
         bool is_own = !alternate || i % 2 == group;
         if (is_own) {
             uint32_t gradients = shared_address(buffer + place.stage * STAGE_BYTES);
-            uint32_t values = gradients + 8 * gradient_row;
+            uint32_t values = gradients + TILE_POINTS * columns * 2;
             if (!alternate) values += group * 1024;
             // a product of 64 rows reads 64, also where there are fewer: what lies behind has no effect
             wgmma_fence();
@@ -102,16 +93,6 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                     sums, block_matrix(values + 2 * k * value_row, value_row, 128),
                     block_matrix(gradients + 2 * k * gradient_row, gradient_row, 128));
             wgmma_commit();
-            if (has_bias) {
-#pragma unroll
-                for (int block = 0; block < own_blocks; ++block) {
-                    int place_in_row = warp + 4 * block;
-                    if (place_in_row < columns / 8)
-                        add_bias_gradients(bias[block], gradients, gradient_row, place_in_row,
-                                           lane);
-                }
-                fence_shared();  // gradients are read before the next ones are copied there
-            }
         }
         // Once the product of the tile before is done, its place is free.
         if (is_own)
@@ -135,13 +116,64 @@ __device__ __forceinline__ void add_up(const Job& job, const char* buffer, Share
                 *reinterpret_cast<float2*>(partial + row * columns + 8 * j + lane % 4 * 2) =
                     make_float2(sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]);
     }
-    if (has_bias && lane < 4)
+}
+
+// Adds a tile's gradients of two of 8 columns, in every 8th row, to their sums.
+template <int columns>
+__device__ __forceinline__ void add_bias_gradients(float2& sums, const char* gradients) {
+    float2 rows[8];
 #pragma unroll
-        for (int block = 0; block < own_blocks; ++block)
-            if (warp + 4 * block < columns / 8)
-                *reinterpret_cast<float2*>(job.bias_partial + group * columns +
-                                           8 * (warp + 4 * block) + 2 * lane) =
-                    make_float2(bias[block][0], bias[block][1]);
+    for (int i = 0; i < 8; ++i)
+        rows[i] = unpack(*reinterpret_cast<const uint32_t*>(gradients + i * (columns / 8 * 128)));
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2)
+#pragma unroll
+        for (int i = 0; i < half; ++i) {
+            rows[i].x += rows[i + half].x;
+            rows[i].y += rows[i + half].y;
+        }
+    sums.x += rows[0].x;
+    sums.y += rows[0].y;
+}
+
+// Gradients of the biases: each warp has some blocks of 8 columns.
+template <int columns, bool alternate>
+__device__ __forceinline__ void add_up_bias(const Job& job, const char* buffer, Shared& shared) {
+    constexpr int warps = BIAS_WARPS * SHARERS, own_blocks = (columns / 8 + warps - 1) / warps;
+    constexpr int parts = alternate ? 2 : 1;
+    const int warp = (threadIdx.x - CONSUMERS) / 32 - 1 + BIAS_WARPS * block_of_cluster();
+    const int lane = threadIdx.x % 32;
+    float2 sums[parts][own_blocks] = {};
+    RingPlace place;
+    const auto add_tile = [&](float2 (&sums)[own_blocks]) {
+        barrier_wait(&shared.filled[place.stage], place.parity);
+        const char* gradients = buffer + place.stage * STAGE_BYTES + warp * 128 + lane * 4;
+#pragma unroll
+        for (int i = 0; i < own_blocks; ++i)  // sums behind the last column are not written
+            add_bias_gradients<columns>(sums[i], gradients + warps * i * 128);
+        fence_shared();  // gradients are read before the next ones are copied there
+        leave(&shared.emptied[place.stage], lane);
+        place.advance(WEIGHT_STAGES);
+    };
+    const int count = job.full.count + job.last.count;
+    for (int i = 0; i < count; i += parts) {
+        add_tile(sums[0]);
+        if (alternate && i + 1 < count) add_tile(sums[parts - 1]);
+    }
+#pragma unroll
+    for (int part = 0; part < parts; ++part)
+#pragma unroll
+        for (int i = 0; i < own_blocks; ++i) {
+            float2 sum = sums[part][i];
+#pragma unroll
+            for (int distance = 16; distance >= 4; distance /= 2) {
+                sum.x += __shfl_xor_sync(~0u, sum.x, distance);
+                sum.y += __shfl_xor_sync(~0u, sum.y, distance);
+            }
+            const int column = 8 * (warp + warps * i) + 2 * lane;
+            if (lane < 4 && column < columns)
+                *reinterpret_cast<float2*>(job.bias_partial + part * columns + column) = sum;
+        }
 }
 
 template <int shape>
@@ -162,6 +194,17 @@ __device__ __forceinline__ void add_up_any(const Job& job, const char* buffer, S
             add_up<rows_of[shape], columns_of[shape], alternates[shape]>(job, buffer, shared);
         else
             add_up_any<shape + 1>(job, buffer, shared);
+    }
+}
+
+template <int shape>
+__device__ __forceinline__ void add_up_any_bias(const Job& job, const char* buffer,
+                                                Shared& shared) {
+    if constexpr (shape < SHAPES) {
+        if (job.shape == shape)
+            add_up_bias<columns_of[shape], alternates[shape]>(job, buffer, shared);
+        else
+            add_up_any_bias<shape + 1>(job, buffer, shared);
     }
 }
 
@@ -188,16 +231,20 @@ extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CON
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < WEIGHT_STAGES; ++stage) {
             barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], SHARERS * CONSUMERS / 32);
+            barrier_init(&shared.emptied[stage],
+                         SHARERS * (CONSUMERS / 32 + (job.bias_partial ? BIAS_WARPS : 0)));
         }
         barrier_init_fence();
     }
     meet<SHARERS>();
     if (threadIdx.x >= CONSUMERS) {
-        give_registers<24>();
-        if (threadIdx.x == CONSUMERS) bring_all(job, counters, memory, shared);
+        give_registers<72>();
+        if (threadIdx.x == CONSUMERS)
+            bring_all(job, counters, memory, shared);
+        else if (threadIdx.x >= CONSUMERS + 32 && job.bias_partial)
+            add_up_any_bias<0>(job, memory, shared);
     } else {
-        take_registers<240>();
+        take_registers<216>();
         add_up_any<0>(job, memory, shared);
     }
     if (SHARERS > 1) meet<SHARERS>();  // until then others copy here, and signal barriers

@@ -29,9 +29,14 @@ struct Near {
 __device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
     const float unit = __fmul_rn(__fadd_rn(coordinate, 1.0f), 0.5f);
     const float position = __fmul_rn(unit, float(resolution));
+    // added to 2 ** 23 it is rounded down to a whole number, which its last bits are: faster than
+    // floorf and a conversion
+    const int zero = 0x4B000000;
+    const float whole = __fadd_rd(fmaxf(position, 0.0f), __int_as_float(zero));
     // a point on the far edge belongs to the last cell
-    const float corner = fminf(fmaxf(floorf(position), 0.0f), float(resolution - 1));
-    return {int(corner), __fsub_rn(position, corner)};
+    const float corner = fminf(whole, __int_as_float(zero + resolution - 1));
+    return {__float_as_int(corner) - zero,
+            __fsub_rn(position, __fsub_rn(corner, __int_as_float(zero)))};
 }
 
 __device__ __forceinline__ int table_row(const GridLevel& level, int column, int line) {

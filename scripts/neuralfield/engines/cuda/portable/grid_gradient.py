@@ -7,12 +7,14 @@ it; see `block_gradient`. Any other points add their shares up in whole numbers;
 """
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient
+from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.block_gradient import BlockGradient, is_faster_by_blocks
@@ -52,7 +54,7 @@ class TableGradient(Protocol):
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
-    ) -> list[Launch]:
+    ) -> Sequence[Callable[[], None]]:
         """List the launches that are due after a chunk of `rows` rows.
 
         The first number of `gradients`, and of `inputs`, shape (n, 2), is that of the chunk's first
@@ -83,6 +85,7 @@ class _ImageGradient:
     def __init__(
         self, device: Device, network: NetworkPlan, image: tuple[int, int], layout: FeatureLayout
     ) -> None:
+        self._device = device
         centres = [
             axis_centres(np, pixels, half_side).astype(np.float32)
             for pixels, half_side in zip(image, extent(*image), strict=True)
@@ -94,12 +97,13 @@ class _ImageGradient:
         # sums along lines, and rows of the table, of each level
         sums = [image[1] * len(level.corners) for level in across]
         works = sums, [level.rows for level in network.levels]
-        ends = [np.cumsum([-(-work // THREADS) for work in level_works]) for level_works in works]
-        self._blocks = [int(level_ends[-1]) for level_ends in ends]
+        # the first block of each level, and behind them all blocks, of each kernel
+        blocks = [np.cumsum([0, *(-(-work // THREADS) for work in level)]) for level in works]
+        self._blocks = [int(firsts[-1]) for firsts in blocks]
         constants = grid_constants(network, layout) | {
             "WIDTH": image[0],
             "HEIGHT": image[1],
-            "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, ends)),
+            "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, blocks)),
         }
         module = compile_module(Path(__file__).with_name("grid_image.cu"), constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
@@ -117,7 +121,7 @@ class _ImageGradient:
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
-    ) -> list[Launch]:
+    ) -> Sequence[Callable[[], None]]:
         """List all launches after the last chunk."""
         if not is_last:
             return []
@@ -125,9 +129,13 @@ class _ImageGradient:
             (gradients, *self._across, self._sums),
             (self._sums, *self._down, *self._corners, self.array),
         )
+        (lines, line_blocks), (rows_of_table, row_blocks) = zip(
+            self._kernels, self._blocks, strict=True
+        )
         return [
-            Launch(kernel, (blocks,), given)
-            for kernel, blocks, given in zip(self._kernels, self._blocks, arguments, strict=True)
+            # not while a fused pass ends, which leaves hardly any of the first-level cache
+            Launch(lines, (line_blocks,), arguments[0]),
+            DependentLaunch(self._device, rows_of_table, row_blocks, THREADS, arguments[1]),
         ]
 
 
@@ -135,12 +143,14 @@ def _image_levels(
     across: list[grids.AxisCorners],
     down: list[grids.AxisCorners],
     sums: list[int],
-    ends: list[np.ndarray],
+    blocks: list[np.ndarray],
 ) -> list[tuple[int, ...]]:
     """Make the structs ImageLevel of grid_image.cu."""
     columns, lines = ([len(level.corners) for level in axis] for axis in (across, down))
     firsts = [np.cumsum([0, *counts])[:-1] for counts in (columns, lines, sums)]
-    return [tuple(map(int, struct)) for struct in zip(columns, *firsts, *ends, strict=True)]
+    first_blocks = [kernel_blocks[:-1] for kernel_blocks in blocks]
+    structs = zip(columns, *firsts, *first_blocks, strict=True)
+    return [tuple(map(int, struct)) for struct in structs]
 
 
 def _corners_of_all_rows(
@@ -182,7 +192,7 @@ class _PointGradient:
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
-    ) -> list[Launch]:
+    ) -> Sequence[Callable[[], None]]:
         """Add the chunk's shares, and after the last chunk take their sums."""
         valid_rows = np.int32(min(rows, len(inputs)))
         grid = (-(-rows // THREADS), self._levels)

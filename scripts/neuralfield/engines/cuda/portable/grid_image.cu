@@ -8,17 +8,25 @@
 //
 // Constants: WIDTH, HEIGHT (of the image), IMAGE_LEVELS (structs ImageLevel), and those of
 // grid_corners.cuh.
+#include "../dependent_launch.cuh"
 #include "grid_corners.cuh"
 
 // A level's corners that are next to any pixel, and which blocks work on it.
 struct ImageLevel {
-    int columns;                         // of corners
-    int first_column, first_line;        // in the arrays of spans
-    long long first_sum;                 // in the array of sums: (HEIGHT, columns)
-    int sums_end_block, rows_end_block;  // the first block of the level after this
+    int columns;                   // of corners
+    int first_column, first_line;  // in the arrays of spans
+    long long first_sum;           // in the array of sums: (HEIGHT, columns)
+    int first_block_of[2];         // in grid_line_sums and in grid_row_sums
 };
 
 __constant__ ImageLevel image_levels[LEVELS] = IMAGE_LEVELS;
+
+// Returns the level of this block; the last ones have the most blocks.
+__device__ __forceinline__ int level_of_block(int kernel) {
+    int number = LEVELS - 1;
+    while (int(blockIdx.x) < image_levels[number].first_block_of[kernel]) --number;
+    return number;
+}
 
 // Pixels along an axis that a corner is next to: the first ones are behind it, with `part` as their
 // weight, and from the middle on they are before it, with 1 - part.
@@ -34,15 +42,14 @@ struct Span {
 extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
     const element* __restrict__ gradients, const Span* __restrict__ spans,
     const float* __restrict__ parts, Features* __restrict__ sums) {
-    int number = 0, first_block = 0;
-    while (int(blockIdx.x) >= image_levels[number].sums_end_block)
-        first_block = image_levels[number++].sums_end_block;
+    const int number = level_of_block(0);
     const ImageLevel level = image_levels[number];
-    const int place = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
+    const int place = (int(blockIdx.x) - level.first_block_of[0]) * THREADS + int(threadIdx.x);
     const int line = place / level.columns;
     if (line >= HEIGHT) return;
     const Span span = spans[level.first_column + place % level.columns];
     Features sum = {};
+    let_later_kernels_start();
 #pragma unroll 4
     for (int x = span.first; x < span.last; ++x)
         add_weighted(sum, span.weight(parts + number * WIDTH, x),
@@ -56,15 +63,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_row_sums(
     const Features* __restrict__ sums, const Span* __restrict__ spans,
     const float* __restrict__ parts, const int* __restrict__ starts,
     const int* __restrict__ corners, Features* __restrict__ gradient) {
-    int number = 0, first_block = 0;
-    while (int(blockIdx.x) >= image_levels[number].rows_end_block)
-        first_block = image_levels[number++].rows_end_block;
+    const int number = level_of_block(1);
     const ImageLevel level = image_levels[number];
-    const int own = (int(blockIdx.x) - first_block) * THREADS + int(threadIdx.x);
+    const int own = (int(blockIdx.x) - level.first_block_of[1]) * THREADS + int(threadIdx.x);
     if (own >= grid_levels[number].rows) return;
     const int row = grid_levels[number].start + own;
     Features total = {};
-    for (int i = starts[row]; i < starts[row + 1]; ++i) {
+    const int first = starts[row], end = starts[row + 1];
+    wait_for_earlier_kernels();
+    for (int i = first; i < end; ++i) {
         const int line = corners[i] / level.columns, column = corners[i] % level.columns;
         const Span span = spans[level.first_line + line];
         const Features* below = sums + level.first_sum + column;

@@ -1,5 +1,6 @@
 """The portable pass: a network layer by layer, on any GPU with compute capability 7.5 or more."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,12 @@ class LayerPass(Pass):
         path = Path(__file__).with_name("output_layer.cu")
         return compile_kernel(path, "output_layer", constants)
 
-    def _chunk(self, start: int) -> list[Launch]:
+    def _chunk(self, start: int) -> list[Callable[[], None]]:
         inputs = self._buffers.inputs[start:]
         rows = min(self._chunk_rows, whole_blocks(self._batch.rows - start))
         accumulate = np.int32(start > 0)
-        launches = self._forward.launches(inputs, rows, self._activations)
+        launches: list[Callable[[], None]] = []
+        launches += self._forward.launches(inputs, rows, self._activations)
         launches.append(self._output(start, rows, accumulate))
         gradient, before = self._gradients
         for index in reversed(range(len(self._network.layers) - 1)):

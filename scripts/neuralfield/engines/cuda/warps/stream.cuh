@@ -79,8 +79,8 @@ __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& 
     }
 }
 
-// sums = (the tile's values) x (the next matrix of the stream).
-template <int rows, int columns, bool resident, bool turns = false>
+// sums = (the tile's values or gradients) x (the next matrix of the stream).
+template <int rows, int columns, bool resident, bool turns = false, bool = true>
 __device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
                                          StreamPlace& place) {
     constexpr int size = rows_per_chunk(rows, columns);

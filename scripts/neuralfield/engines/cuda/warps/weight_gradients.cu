@@ -36,6 +36,24 @@ __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) 
     end_copies();
 }
 
+// Adds a tile's gradients of 8 columns, from block `place` of 8 on, to their sums: a bias's gradient
+// is that of a weight whose input is one. All lanes of four have the same sums.
+__device__ __forceinline__ void add_bias_gradients(float (&sums)[2], uint32_t gradients,
+                                                   int gradient_row, int place, int lane) {
+    const uint32_t ones = 0x3C003C00;
+    float rows_alike[4] = {};
+#pragma unroll
+    for (int k = 0; k < TILE_POINTS / 16; k += 2) {
+        uint32_t blocks[4];
+        load_transposed(
+            blocks, gradients + (2 * k + lane / 8) * gradient_row + place * 128 + lane % 8 * 16);
+        warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
+        warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
+    }
+    sums[0] += rows_alike[0];
+    sums[1] += rows_alike[1];
+}
+
 template <int rows, int columns>
 __device__ __forceinline__ void add_up(const Job& job, char* buffer) {
     constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
