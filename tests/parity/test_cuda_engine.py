@@ -112,6 +112,10 @@ CASES = {
     "siren 64, colour": ({**SIREN, "width": 64}, {"channels": 3}),
     "siren 128, transparent": ({**SIREN, "width": 128}, {"channels": 4}),
     "siren 256": ({**SIREN, "width": 256}, {"batch_pixels": 300}),
+    "siren 136, uneven halves": (
+        {**SIREN, "width": 136, "hidden_layers": 2},
+        {"batch_pixels": 300},
+    ),
     "siren 96, footprint 4": ({**SIREN, "width": 96}, {"points": 4, "batch_pixels": 200}),
     "siren, footprint 2": (SIREN, {"points": 2, "channels": 3}),
     "siren, footprint 5, density": (
