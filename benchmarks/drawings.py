@@ -1,4 +1,4 @@
-"""How much nearer renders of ten kinds of drawings come to the truth than any filter.
+"""Measure how much nearer to the truth than any filter renders of ten kinds of drawings come.
 
     python benchmarks/drawings.py
     python benchmarks/drawings.py --set b --networks line_art 'line_art steepness=16' --seeds 2

@@ -1,4 +1,4 @@
-"""How much nearer renders of pages of mixed kind come to the truth than filters, part by part.
+"""Measure how much nearer to the truth than filters renders of mixed pages come, part by part.
 
     python benchmarks/mixed_pages.py kodak/*.png
     python benchmarks/mixed_pages.py *.png --set b --networks siren_footprint quality

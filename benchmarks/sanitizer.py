@@ -178,7 +178,7 @@ class SanitizerRun:
             self._process.wait()
 
     def outcomes(self) -> dict[str, str]:
-        """How each test that has begun has ended."""
+        """Return the outcome of each test that has begun."""
         return {test: outcome for test, outcome, _ in self._record}
 
     def findings(self) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ class TimedJob:
 
     @property
     def seconds(self) -> float:
-        """How long it ran."""
+        """Return the time that it ran."""
         return self.ended_s - self.started_s
 
 

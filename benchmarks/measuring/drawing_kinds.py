@@ -18,7 +18,7 @@ from measuring.line_drawings import Curve, Paper, through
 SETS = ("a", "b", "a_fine", "b_fine")
 _TRAINING_SIDE_PX = 200
 _BOLD = 1.9
-"""How much wider lines, letters and gaps are than in the fine sets."""
+"""Lines, letters and gaps are so many times as wide as in the fine sets."""
 
 _FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _WORDS = {

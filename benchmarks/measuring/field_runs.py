@@ -22,20 +22,20 @@ from neuralfield.tasks.image.image_task import ImageTask
 
 IMAGES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
 LOOKS = 10
-"""How often the fit is measured in the last tenth of a training."""
+"""The fit is measured so often in the last tenth of a training."""
 
 _ENLARGED = 4
 
 
 class Fit(NamedTuple):
-    """How well a network fits its training pixels.
+    """The quality of a network's fit to its training pixels.
 
     Attributes
     ----------
     seconds : float
         Time of the steps alone.
     lost_db : float
-        How far the dB falls below its best so far within the last tenth of the steps, at the most.
+        The most that the dB falls below its best so far, within the last tenth of the steps.
     """
 
     parameters: float

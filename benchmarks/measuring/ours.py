@@ -167,7 +167,7 @@ def fit_db(
 
 
 def lost_db(found_db: Sequence[float]) -> float:
-    """How far the dB falls below its best so far, at the most."""
+    """Return the most that the dB falls below its best so far."""
     return float(np.max(np.maximum.accumulate(found_db) - found_db))
 
 

@@ -27,8 +27,8 @@ _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
 _SIREN_BAR_MS = 1.4
 _STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
-"""How many arrays of the parameters' size an update reads and writes: weights, and moments or a
-moment and a direction."""
+"""An update reads and writes so many arrays of the parameters' size: weights, and moments or a moment
+and a direction."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StepRow:
 
     @property
     def rows(self) -> int:
-        """How many points pass through the network in a step."""
+        """Count the points that pass through the network in a step."""
         pixels = self.batch_pixels or self.width * self.height
         return pixels * max(1, self.footprint_points)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 _INTERVAL_S = 0.01
 _MOST_ROWS = 30
 _SCRIPTS = ".snakemake/scripts/"
-"""Where Snakemake puts the scripts of its jobs."""
+"""The folder in which Snakemake puts the scripts of its jobs."""
 
 _WAITING = ("threading.py", "queue.py", "thread.py")
 """Files in which a thread of a pool waits for work."""
@@ -41,7 +41,7 @@ def begin(folder: str) -> None:
 
 
 class _Samples:
-    """How often functions were seen, in the main thread and in all others together."""
+    """Counts of the functions seen, in the main thread and in all others together."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._started_s = path, time.perf_counter()

@@ -32,7 +32,7 @@ Encoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 _WARM_UP_STEPS = 3
 _LARGEST_HALF_DERIVATIVE = 2**-8
-"""Where the loss's derivative for one value is about this, a sum of it over all points stays below
+"""If the loss's derivative for one value is about this, a sum of it over all points stays below
 the largest 16-bit number, and the gradients further down do not vanish."""
 
 

@@ -35,7 +35,7 @@ class ExpectedNetwork:
     field: Mapping[str, Any]
     training: Mapping[str, Any]
     facts_of_tile: Mapping[str, dict[str, Any]] | None = None
-    """Where the network is that of a tile: facts about it, which are not those in the file."""
+    """Facts about a tile, if the network is that of one, in the place of those in the file."""
 
     @classmethod
     def of_job(cls, job: Any) -> Self:

@@ -74,7 +74,7 @@ class SweepSection:
     bests: list[BestRender]
     wins: int  # the number of images on which the first of the rows is the best
     lead_db: float | None
-    """How far the first is above the second, in the mean over their common images; None where they
+    """The first is so far above the second, in the mean over their common images; None if they
     share the first rank, or there is no second."""
     seed_sd_db: float | None  # standard deviation between seeds, pooled over networks and images
     complete: bool  # whether every network was trained on every image equally often

@@ -34,7 +34,7 @@ class Run:
 
     @property
     def ended_count(self) -> int:
-        """How many jobs have ended well."""
+        """Count the jobs that have ended well."""
         return len(self.jobs) - len(self.left)
 
     @property

@@ -289,7 +289,7 @@ class EvaluatedField:
 
     @property
     def _place(self) -> dict[str, Any]:
-        """Where renders are computed."""
+        """Return the device and the cores that compute renders."""
         return {"device": select_device(self.device), "threads": available_cores()}
 
     def _network(self, device: Device, dtype: str) -> CoordinateNetwork:

@@ -33,7 +33,7 @@ Callback = Callable[[dict[str, float]], object]
 
 @dataclass(frozen=True)
 class Conditions:
-    """How and where a training is run; none of it is a part of the training itself."""
+    """The circumstances of a training; none of them is a part of the training itself."""
 
     folder: str | os.PathLike | None = None  # for results and state; None: a temporary one
     device: str = "auto"

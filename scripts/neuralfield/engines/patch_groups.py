@@ -7,7 +7,7 @@ GROUP = 64
 """Patches that are filtered together; a power of 2."""
 
 REACH_PX = 12
-"""How far a similar patch may lie, along each axis."""
+"""The farthest that a similar patch may lie, along each axis."""
 
 FIRST_TURNS = 4
 """Turns of the orthogonal iteration for the first group of a row; all others take one."""

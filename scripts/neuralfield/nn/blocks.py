@@ -61,7 +61,7 @@ class Blocks:
 
     @property
     def strides(self) -> list[int]:
-        """How far apart, in a block of each of `sizes`, the pixels of two steps are."""
+        """Return the distance between the pixels of two steps, in a block of each of `sizes`."""
         return [_stride(size) for size in self.sizes]
 
     def sides(self) -> tuple[Array, Array, Array, Array]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _STRENGTH = np.geomspace(34 / 255, 4 / 255, 8), 2
 _FINE_STRENGTH = np.geomspace(20 / 255, 3 / 255, 16), 3
-"""How far the image is supposed to be wrong in each round, and pixels between groups."""
+"""The error that the image is supposed to have in each round, and pixels between groups."""
 
 _COARSE = 4
 """Images that are enlarged more, as drawings are, are refined by `_FINE_STRENGTH`."""
@@ -23,7 +23,7 @@ _THRESHOLD = 2.7
 """Numbers of a transformed group below so many times the noise become 0."""
 
 _MOMENTUM = 0.5
-"""How much further each round goes into the direction of the one before."""
+"""Each round goes on by this share of the step of the one before."""
 
 _CORRECTIONS = 2
 """Back-projections in a round."""
@@ -32,10 +32,11 @@ _LEAST_PX = 2 * PATCH_PX + 1
 """A narrower image has no patches to compare."""
 
 _LITTLE_DB, _LEAST_DB = -16.0, -17.5
-"""How far a result is from the filter's where that begins to count, and where it counts most."""
+"""Distances of a result from the filter's: the filter begins to count at the first, and counts most
+at the second."""
 
 _MOST_FILTERED = 0.4
-"""How much the result of the filter counts at most."""
+"""The largest weight of the filter's result."""
 
 
 def refined(

@@ -29,7 +29,7 @@ _SAMPLES_OF_TRAINING_PIXEL = 256
 _MOST_SAMPLES = 256
 _FIRST_SAMPLES = 16
 _FLAT_SPREAD = 0.1
-"""Where the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
+"""If the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
 
 _EDGES = {"film": 1 / 8, "image": 0.01}
 """Neighbours that differ by more than this have an edge between them: in a frame of a time-lapse,

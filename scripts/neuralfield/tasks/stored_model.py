@@ -35,8 +35,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     settings: Any  # those of the network
     arrays: Arrays  # weights, and buffers such as random frequencies
     metadata: Metadata
-    """How it was made: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or "gpu"),
-    ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data."""
+    """The record of its training: ``step``, ``training`` settings, ``engine``, ``device`` ("cpu" or
+    "gpu"), ``precision`` ("float32", "float64" or "mixed"), and a digest of its training data."""
 
     @property
     def dtype(self) -> str:

@@ -304,7 +304,7 @@ HOW_AND_WHERE = tuple(settings_of(ImageExecution))
 MAKES_NO_DIFFERENCE = tuple(
     name for name, declared in settings_of(ImageExecution).items() if not declared.changes_result
 )
-"""Those of them that the result of a training does not depend on."""
+"""Settings among these that the result of a training does not depend on."""
 
 
 def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ Publish = Callable[[Trainer, StateFolder], None]
 
 @dataclass
 class Execution:
-    """Where and how a task is trained. None of this changes the result."""
+    """The circumstances of a training. None of this changes the result."""
 
     device: Device
     state_folder: Path  # beside the outputs, not one of them; kept for the next attempt
@@ -45,7 +45,7 @@ class Execution:
     leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
     heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
     kept_folder: Path | None = None
-    """Where published results are kept; see `neuralfield.system.kept`."""
+    """The folder in which published results are kept; see `neuralfield.system.kept`."""
     found_settings: Mapping[str, int] = field(default_factory=dict)
     """Settings that a budget came to, for the record of the training."""
     notes: list[str] = field(default_factory=list)  # lines for that record

@@ -165,7 +165,7 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @property
     def residual_scale(self) -> int:
-        """How many times finer than the training image the residual is.
+        """The residual has so many times as many pixels along each side as the training image.
 
         It is less than the setting where so many pixels would take too long or too much memory. If
         the setting is as fine as edges of drawings need it, but what is left is not, it is 1.

@@ -1,4 +1,4 @@
-"""Which files the trainings of some neighbouring tiles have left: one list for all of them.
+"""Lists of the files that trainings of tiles have left, one list for some neighbouring tiles.
 
 A workflow manager that looks at each file of each tile takes long where there are thousands. It
 looks at the lists instead, and they tell whether the files are as the trainings left them.

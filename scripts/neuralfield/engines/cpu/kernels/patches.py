@@ -22,7 +22,7 @@ _SIDE = 2 * REACH_PX + 1
 """Side of the square of corners that similar patches may have."""
 
 _PLACES = np.array([int(f"{rank:0{GROUP.bit_length() - 1}b}"[::-1], 2) for rank in range(GROUP)])
-"""Where patches are in their group, by rank: similar ones meet first in `_haar`."""
+"""Places of patches in their group, by rank: similar ones meet first in `_haar`."""
 
 _REORDERED = {"contract", "reassoc", "nsz"}
 """Sums may be taken in another order, the same each time, in which they use vectors."""

@@ -43,7 +43,8 @@ _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
 _ALL_CHUNKS_BYTES = 1 << 30
 _LARGE_STAGES = 4
-"""Where products of warps have room for so many of twice the size, they wait less often."""
+"""Products of warps take stages of twice the size if there is room for so many: they then wait less
+often."""
 
 _LEAST_STAGES = 2
 """The ring of weights has at least two stages: one is filled while the other is used."""
