@@ -27,8 +27,8 @@ _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
 _SIREN_BAR_MS = 1.4
 _STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
-"""An update reads and writes so many arrays of the parameters' size: weights, and moments or a moment
-and a direction."""
+"""An update reads and writes so many arrays of the parameters' size: weights, and moments or a
+moment and a direction."""
 
 
 @dataclass(frozen=True)
