@@ -36,10 +36,10 @@ classifiers: $(VENV)/installed ## train networks that classify images: results/c
 	$(BIN)/snakemake --cores $(CORES) $(ARGS) classifiers
 
 test: $(VENV)/installed-test ## run the tests of what users notice; ARGS goes to pytest
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: $(VENV)/installed-test ## run every test that needs neither a GPU nor a cluster
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not fuzz and not cluster" $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not fuzz and not cluster" $(ARGS)
 
 fuzz: $(VENV)/installed-test ## give every reader 10,000 files as strangers might make them
 	$(BIN)/pytest --numprocesses 2 -m fuzz tests/unit/system/test_fuzz_readers.py $(ARGS)

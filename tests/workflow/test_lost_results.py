@@ -117,7 +117,8 @@ def test_a_damaged_network_fails_its_renders_and_comes_back(small: Workspace):
     for _ in range(2):
         done = small.run()
         assert done.returncode != 0, done.stdout
-        assert re.search(rf"^render tiny siren: {MODEL}: .*remove it", done.stdout, re.MULTILINE)
+        told = re.search(rf"^render tiny siren: {MODEL}: .*remove it", done.stdout, re.MULTILINE)
+        assert told, done.stdout
         kept = [name for name in before if re.search("pixels|history|training|checkp", name)]
         assert {name: contents(small)[name] for name in kept} == {n: before[n] for n in kept}
     model.unlink()
