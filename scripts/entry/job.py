@@ -163,4 +163,6 @@ def show_line(line: str) -> None:
     """Print a line on the terminal, in place of the bars that Snakemake's process draws there."""
     is_drawn_on = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     erased = "\r\x1b[J" if is_drawn_on else ""
-    print(f"{erased}{line}", file=sys.stderr, flush=True)
+    # one write, so that lines of two jobs do not run together
+    sys.stderr.write(f"{erased}{line}\n")
+    sys.stderr.flush()

@@ -3,6 +3,7 @@
 Snakemake's log file in ``.snakemake/log`` keeps all that it says itself.
 """
 
+import io
 import logging
 import os
 import re
@@ -109,9 +110,7 @@ class Screen(logging.Handler):
 
     def tell(self, line: str) -> None:
         with self._aside():
-            self.usual.stream.write(f"{line}\n")
-            self.usual.flush()
-        self._last_line_s = time.monotonic()
+            self._write(f"{line}\n")
 
     def close(self) -> None:
         """End it, and Snakemake's own handler."""
@@ -137,8 +136,24 @@ class Screen(logging.Handler):
             if self._is_interrupted:
                 return  # Ctrl-C ended the job; what has failed otherwise has reported it itself
         self._has_failed |= record.levelno >= logging.ERROR
+        text = self._usual_text(record)
         with self._aside():
+            self._write(text)
+
+    def _usual_text(self, record: logging.LogRecord) -> str:
+        """Return what Snakemake's own handler writes for a record, in several writes."""
+        stream = self.usual.stream
+        self.usual.stream = written = io.StringIO()
+        try:
             self.usual.emit(record)
+        finally:
+            self.usual.stream = stream
+        return written.getvalue()
+
+    def _write(self, text: str) -> None:
+        """Write lines at once: those of jobs come between them, and not into one of them."""
+        self.usual.stream.write(text)
+        self.usual.flush()
         self._last_line_s = time.monotonic()
 
     def _take_event(self, event: str, values: dict[str, Any]) -> None:

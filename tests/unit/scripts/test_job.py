@@ -10,6 +10,7 @@ import pytest
 from small_disk import small_disk
 
 from entry.job import run_job
+from neuralfield.system.errors import NeuralfieldError
 
 
 class Named(dict):
@@ -75,6 +76,19 @@ def test_a_failing_disk_is_one_line(tmp_path, capsys, number, remedy):
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and line.startswith("render cub: results/cub.png: failed (")
     assert remedy in line and "mistake of the program" not in line
+
+
+def test_a_line_is_one_write(tmp_path, monkeypatch):
+    """Lines that jobs print at the same time would run together otherwise."""
+    writes = []
+    terminal = SimpleNamespace(write=writes.append, flush=lambda: None, isatty=lambda: False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    def main():
+        raise NeuralfieldError("cub.png", "found nothing", "an image")
+
+    assert run(main, tmp_path / "log") == 1
+    assert writes == ["render cub: cub.png: found nothing; expected an image\n"]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, capsys):

@@ -91,6 +91,14 @@ class Terminal(io.StringIO):
 
     is_a_terminal = False
 
+    def __init__(self):
+        super().__init__()
+        self.writes = 0
+
+    def write(self, text):
+        self.writes += 1
+        return super().write(text)
+
     def isatty(self):
         return self.is_a_terminal
 
@@ -173,6 +181,17 @@ def test_our_own_lines_warnings_and_errors_are_shown(screen, folder):
         "Error in rule train, job 2; its log is logs/cub/siren/train.log",
         "Complete log(s): /w/.snakemake/log/1.log",
     ]
+
+
+def test_a_line_is_one_write(screen, folder):
+    """Lines that jobs print at the same time would run together otherwise."""
+    begin(screen)
+    before = screen.usual.stream.writes
+    screen.emit(record("Sweep widths: 4 runs.", path=str(folder / "common.smk")))
+    failed = {"rule_name": "train", "jobid": 2, "log": ["logs/cub/siren/train.log"]}
+    screen.emit(record("Error", LogEvent.JOB_ERROR, level=logging.ERROR, **failed))
+    assert screen.usual.stream.writes - before == 2
+    assert len(shown(screen).splitlines()) == 3
 
 
 def test_what_is_said_before_jobs_are_run_is_left_alone(screen):
