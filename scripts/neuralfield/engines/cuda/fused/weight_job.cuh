@@ -1,11 +1,13 @@
 // Jobs of the kernels weight_gradients, of hopper/ and of warps/, and what a stage of their rings holds.
 //
-// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16).
+// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
+// (whether warpgroups share tiles out, not rows).
 #pragma once
 #include "warpgroup.cuh"
 
 constexpr int rows_of[SHAPES] = SHAPE_ROWS;
 constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
+constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
 constexpr int TILE_POINTS = 64;
 
 __host__ __device__ constexpr int largest_stage() {
@@ -32,9 +34,21 @@ struct Job {
     int shape, value_columns, first_column;
     Tiles full, last;  // those of full waves, and of the last one
     int padding;
-
-    // Returns the job's part of a tile's values, where that is contiguous.
-    __device__ __forceinline__ const char* values_of(int tile) const {
-        return values + (size_t(tile) * value_columns + first_column) * TILE_POINTS * 2;
-    }
 };
+
+template <int place>
+struct Shape {
+    static constexpr int rows = rows_of[place], columns = columns_of[place];
+    static constexpr bool alternate = alternates[place];
+};
+
+// Calls `work` with the shape of a job.
+template <int place = 0, typename Work>
+__device__ __forceinline__ void for_shape(const Job& job, const Work& work) {
+    if constexpr (place < SHAPES) {
+        if (job.shape == place)
+            work(Shape<place>());
+        else
+            for_shape<place + 1>(job, work);
+    }
+}

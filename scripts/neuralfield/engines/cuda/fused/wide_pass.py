@@ -198,7 +198,7 @@ class WidePass(FusedPass):
     def _sharers(self) -> int:
         """Count the neighbouring blocks that share gradients while they sum over them."""
         jobs = {len(self._jobs_of(index)) for index in self._shape.matrices}
-        return 2 if jobs == {2} else 1
+        return 2 if jobs == {2} and not self.by_warps else 1
 
     @property
     def _producer_threads(self) -> int:
@@ -226,8 +226,8 @@ class WidePass(FusedPass):
         """Return the job as a struct that the kernel reads for each of its shares."""
         weight, bias = self._parts_of[job.layer]
         each = 2 if job.alternates else 1
-        shares_bias = self._sharers > 1 and not self.by_warps
-        has_bias = self._shape.hidden[job.layer].has_bias and (job.first_row == 0 or shares_bias)
+        has_bias = self._shape.hidden[job.layer].has_bias
+        has_bias = has_bias and (job.first_row == 0 or self._sharers > 1)
         structs = []
         for part, ranges in enumerate(shares):
             pointers = addresses(

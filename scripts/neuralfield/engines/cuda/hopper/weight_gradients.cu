@@ -15,13 +15,11 @@
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
-// Constants: SHAPE_ALTERNATES (whether warpgroups share tiles out, not rows), WEIGHT_STAGES,
-// SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (what wide_pass.cu counts up to), and those
-// of weight_job.cuh.
+// Constants: WEIGHT_STAGES, SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (what wide_pass.cu
+// counts up to), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
 #include "../fused/weight_job.cuh"
 
-constexpr bool alternates[SHAPES] = SHAPE_ALTERNATES;
 constexpr int CONSUMERS = 256;
 constexpr int BIAS_WARPS = 3;  // of the warpgroup that brings tiles
 
@@ -34,9 +32,10 @@ struct Shared {
     uint64_t filled[WEIGHT_STAGES], emptied[WEIGHT_STAGES];
 };
 
-template <int rows, int columns>
-__device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* buffer,
+template <typename Shape>
+__device__ __forceinline__ void bring(Shape, const Job& job, const Tiles& tiles, char* buffer,
                                       Shared& shared, RingPlace& place) {
+    constexpr int rows = Shape::rows, columns = Shape::columns;
     constexpr int value_bytes = TILE_POINTS * rows * 2, gradient_bytes = TILE_POINTS * columns * 2;
     for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
         const int tile = tiles.newest - i * tiles.step;
@@ -44,7 +43,9 @@ __device__ __forceinline__ void bring(const Job& job, const Tiles& tiles, char* 
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
         barrier_expect_bytes(filled, value_bytes + gradient_bytes);
-        bulk_copy_once(stage + gradient_bytes, job.values_of(tile), value_bytes, filled);
+        const char* values =
+            job.values + (size_t(tile) * job.value_columns + job.first_column) * TILE_POINTS * 2;
+        bulk_copy_once(stage + gradient_bytes, values, value_bytes, filled);
         const char* gradients = job.gradients + size_t(tile) * gradient_bytes;
         if (SHARERS > 1) {
             constexpr int share = gradient_bytes / SHARERS;
@@ -67,8 +68,10 @@ __device__ __forceinline__ void leave(uint64_t* emptied, int lane) {
     }
 }
 
-template <int rows, int columns, bool alternate>
-__device__ __forceinline__ void add_up(const Job& job, const char* buffer, Shared& shared) {
+template <typename Shape>
+__device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer, Shared& shared) {
+    constexpr int rows = Shape::rows, columns = Shape::columns;
+    constexpr bool alternate = Shape::alternate;
     constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     float sums[columns / 2];
@@ -137,15 +140,16 @@ __device__ __forceinline__ void add_bias_gradients(float2& sums, const char* gra
 }
 
 // Gradients of the biases: each warp has some blocks of 8 columns.
-template <int columns, bool alternate>
-__device__ __forceinline__ void add_up_bias(const Job& job, const char* buffer, Shared& shared) {
-    constexpr int warps = BIAS_WARPS * SHARERS, own_blocks = (columns / 8 + warps - 1) / warps;
-    constexpr int parts = alternate ? 2 : 1;
+template <typename Shape>
+__device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* buffer,
+                                            Shared& shared) {
+    constexpr int columns = Shape::columns, warps = BIAS_WARPS * SHARERS;
+    constexpr int own_blocks = (columns / 8 + warps - 1) / warps, parts = Shape::alternate ? 2 : 1;
     const int warp = (threadIdx.x - CONSUMERS) / 32 - 1 + BIAS_WARPS * block_of_cluster();
     const int lane = threadIdx.x % 32;
     float2 sums[parts][own_blocks] = {};
     RingPlace place;
-    const auto add_tile = [&](float2 (&sums)[own_blocks]) {
+    const auto add_tile = [&](float2(&sums)[own_blocks]) {
         barrier_wait(&shared.filled[place.stage], place.parity);
         const char* gradients = buffer + place.stage * STAGE_BYTES + warp * 128 + lane * 4;
 #pragma unroll
@@ -158,7 +162,7 @@ __device__ __forceinline__ void add_up_bias(const Job& job, const char* buffer, 
     const int count = job.full.count + job.last.count;
     for (int i = 0; i < count; i += parts) {
         add_tile(sums[0]);
-        if (alternate && i + 1 < count) add_tile(sums[parts - 1]);
+        if (Shape::alternate && i + 1 < count) add_tile(sums[parts - 1]);
     }
 #pragma unroll
     for (int part = 0; part < parts; ++part)
@@ -176,48 +180,16 @@ __device__ __forceinline__ void add_up_bias(const Job& job, const char* buffer, 
         }
 }
 
-template <int shape>
-__device__ __forceinline__ void bring_any(const Job& job, const Tiles& tiles, char* buffer,
-                                          Shared& shared, RingPlace& place) {
-    if constexpr (shape < SHAPES) {
-        if (job.shape == shape)
-            bring<rows_of[shape], columns_of[shape]>(job, tiles, buffer, shared, place);
-        else
-            bring_any<shape + 1>(job, tiles, buffer, shared, place);
-    }
-}
-
-template <int shape>
-__device__ __forceinline__ void add_up_any(const Job& job, const char* buffer, Shared& shared) {
-    if constexpr (shape < SHAPES) {
-        if (job.shape == shape)
-            add_up<rows_of[shape], columns_of[shape], alternates[shape]>(job, buffer, shared);
-        else
-            add_up_any<shape + 1>(job, buffer, shared);
-    }
-}
-
-template <int shape>
-__device__ __forceinline__ void add_up_any_bias(const Job& job, const char* buffer,
-                                                Shared& shared) {
-    if constexpr (shape < SHAPES) {
-        if (job.shape == shape)
-            add_up_bias<columns_of[shape], alternates[shape]>(job, buffer, shared);
-        else
-            add_up_any_bias<shape + 1>(job, buffer, shared);
-    }
-}
-
 __device__ __forceinline__ void bring_all(const Job& job, Counters* counters, char* buffer,
                                           Shared& shared) {
     RingPlace place;
     if (job.full.count) {
         wait_for_count(&counters->full, FULL_COUNT);
-        bring_any<0>(job, job.full, buffer, shared, place);
+        for_shape(job, [&](auto shape) { bring(shape, job, job.full, buffer, shared, place); });
     }
     if (job.last.count) {
         wait_for_count(&counters->last, LAST_COUNT);
-        bring_any<0>(job, job.last, buffer, shared, place);
+        for_shape(job, [&](auto shape) { bring(shape, job, job.last, buffer, shared, place); });
     }
     wait_for_earlier_kernels();
     if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
@@ -242,10 +214,10 @@ extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CON
         if (threadIdx.x == CONSUMERS)
             bring_all(job, counters, memory, shared);
         else if (threadIdx.x >= CONSUMERS + 32 && job.bias_partial)
-            add_up_any_bias<0>(job, memory, shared);
+            for_shape(job, [&](auto shape) { add_up_bias(shape, job, memory, shared); });
     } else {
         take_registers<216>();
-        add_up_any<0>(job, memory, shared);
+        for_shape(job, [&](auto shape) { add_up(shape, job, memory, shared); });
     }
     if (SHARERS > 1) meet<SHARERS>();  // until then others copy here, and signal barriers
 }

@@ -54,8 +54,9 @@ __device__ __forceinline__ void add_bias_gradients(float (&sums)[2], uint32_t gr
     sums[1] += rows_alike[1];
 }
 
-template <int rows, int columns>
-__device__ __forceinline__ void add_up(const Job& job, char* buffer) {
+template <typename Shape>
+__device__ __forceinline__ void add_up(Shape, const Job& job, char* buffer) {
+    constexpr int rows = Shape::rows, columns = Shape::columns;
     constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
     constexpr int across = warps_across(rows / 16, columns / 16), down = 8 / across;
     constexpr int own_rows = (rows / 16 + down - 1) / down;
@@ -130,19 +131,9 @@ __device__ __forceinline__ void add_up(const Job& job, char* buffer) {
                     make_float2(bias[block][0], bias[block][1]);
 }
 
-template <int shape = 0>
-__device__ __forceinline__ void add_up_any(const Job& job, char* buffer) {
-    if constexpr (shape < SHAPES) {
-        if (job.shape == shape)
-            add_up<rows_of[shape], columns_of[shape]>(job, buffer);
-        else
-            add_up_any<shape + 1>(job, buffer);
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1) weight_gradients(const Job* jobs) {
     extern __shared__ __align__(128) char memory[];
     const Job job = jobs[blockIdx.x];
     wait_for_earlier_kernels();
-    add_up_any(job, memory);
+    for_shape(job, [&](auto shape) { add_up(shape, job, memory); });
 }
