@@ -199,7 +199,8 @@ __device__ __forceinline__ int place_of_constant(int column) {
                     : column;
 }
 
-// Fills the constants; called by the first `threads` threads of a block.
+// Fills the constants; called by the first `threads` threads of a block. All numbers of a column are
+// loaded before the first is stored: a load behind a store would wait for it.
 __device__ inline void load_constants(Constants& constants, const float* parameters,
                                       const float* frequencies, const Offsets& offsets,
                                       int threads) {
@@ -208,6 +209,7 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
     const int first = real_widths[0], last = real_widths[HIDDEN - 1];
     for (int i = threadIdx.x; i < WIDEST; i += threads) {
         float x = 0.0f, y = 0.0f, phase = 0.0f, shift = 0.0f;
+        float bias[HIDDEN], output_weight[CHANNELS], output_bias = 0.0f;
         if (ENCODING == FOURIER || ENCODING == CHEBYSHEV) {
             const float turn = 6.283185307f;
             int frequency = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
@@ -225,23 +227,29 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
             y = factors[0] * weight[first + i];
             if (ENCODING == CORNERS) shift = factors[0] * parameters[offsets.weight[0] + i];
         }
+#pragma unroll
+        for (int layer = 0; layer < HIDDEN; ++layer) {
+            bias[layer] = layer == 0 ? shift : 0.0f;
+            if (offsets.bias[layer] >= 0 && i < real_widths[layer])
+                bias[layer] += factors[layer] * parameters[offsets.bias[layer] + i];
+        }
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; ++channel)
+            output_weight[channel] =
+                i < last ? parameters[offsets.weight[HIDDEN] + i * CHANNELS + channel] : 0.0f;
+        if (i < CHANNELS && offsets.bias[HIDDEN] >= 0)
+            output_bias = parameters[offsets.bias[HIDDEN] + i];
+
         const int place = place_of_constant(i);
         constants.x_weight[place] = x;
         constants.y_weight[place] = y;
         constants.phase[place] = phase;
 #pragma unroll
-        for (int layer = 0; layer < HIDDEN; ++layer) {
-            float bias = layer == 0 ? shift : 0.0f;
-            if (offsets.bias[layer] >= 0 && i < real_widths[layer])
-                bias += factors[layer] * parameters[offsets.bias[layer] + i];
-            constants.bias[layer][place] = bias;
-        }
+        for (int layer = 0; layer < HIDDEN; ++layer) constants.bias[layer][place] = bias[layer];
+#pragma unroll
         for (int channel = 0; channel < CHANNELS; ++channel)
-            constants.output_weight[channel][place] =
-                i < last ? parameters[offsets.weight[HIDDEN] + i * CHANNELS + channel] : 0.0f;
-        if (i < CHANNELS)
-            constants.output_bias[i] =
-                offsets.bias[HIDDEN] >= 0 ? parameters[offsets.bias[HIDDEN] + i] : 0.0f;
+            constants.output_weight[channel][place] = output_weight[channel];
+        if (i < CHANNELS) constants.output_bias[i] = output_bias;
     }
 }
 

@@ -24,8 +24,8 @@ from neuralfield.engines.cuda.fused.padded_network import (
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.fused.waves import (
-    SUMMED_IN_A_WAVE,
     TileRange,
+    head_start,
     plan_waves,
     share_out,
     share_processors,
@@ -150,22 +150,24 @@ class WidePass(FusedPass):
             self._processors,
             overlaps=not self.by_warps,
         )
-        early_table: list[np.ndarray] = []
-        late_table: list[np.ndarray] = []
+        table: list[np.ndarray] = []
+        late: list[tuple[int, tuple[np.ndarray, ...]]] = []
         for (index, layer), (count, early) in zip(jobs.items(), shares, strict=True):
             parts = count * (2 if layer[0].alternates else 1)
             rows, columns = sum(job.rows for job in layer), layer[0].columns
             weight = self._zeros((parts, rows, columns))
             bias = self._zeros((parts, columns))
             self._parts_of[index] = weight, bias
-            head_start = SUMMED_IN_A_WAVE * waves.block_tiles * self._processors / count
-            ranges = share_out(waves, count, early, head_start)
+            ahead = head_start(waves, self._processors, count, early)
+            ranges = share_out(waves, count, early, ahead)
             structs = [self._structs(job, shapes.index(job.shape), ranges) for job in layer]
             # jobs of the same tiles are neighbours
             of_shares = list(zip(*structs, strict=True))
-            early_table += chain(*of_shares[:early])
-            late_table += chain(*of_shares[early:])
-        table = early_table + late_table
+            table += chain(*of_shares[:early])
+            late += [(place - count, of_shares[place]) for place in range(early, count)]
+        # blocks begin in this order: those of all layers in turn
+        late.sort(key=lambda placed: placed[0])
+        table += chain(*(share for _, share in late))
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
         stages = min(8, (self._shared_limit_bytes - 2048) // (stage_bytes + 16))
         shared_bytes = stages * (stage_bytes + 16) + 1024

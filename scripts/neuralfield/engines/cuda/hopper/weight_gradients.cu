@@ -149,7 +149,7 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
     const int lane = threadIdx.x % 32;
     float2 sums[parts][own_blocks] = {};
     RingPlace place;
-    const auto add_tile = [&](float2(&sums)[own_blocks]) {
+    const auto add_tile = [&](float2 (&sums)[own_blocks]) {
         barrier_wait(&shared.filled[place.stage], place.parity);
         const char* gradients = buffer + place.stage * STAGE_BYTES + warp * 128 + lane * 4;
 #pragma unroll

@@ -1,14 +1,15 @@
 // The end of a step: partial gradients are added up in a fixed order and move the parameters.
 // Reference implementations: nn/optimizers.py, nn/schedules.py.
 //
-// Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
+// Constants: BLOCKS (of parameters), ELEMENTS (of a block, 128 or 512), BLOCKS_AT_ONCE (that a
+// multiprocessor has room for), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
 // BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (gradients are no longer
 // than CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
 // ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
 //
-// A block adds up 128 neighbouring elements (32 where they cannot be loaded four at a time): its
-// 8 warps take every 8th part each, so that many loads are on their way at once. Where there is
-// nothing to add up, a block has ELEMENTS_OF_ONE elements of a single part.
+// A block adds up ELEMENTS neighbouring elements, or 32 where they cannot be loaded four at a time or
+// are few, of many parts. Its 8 warps take every 8th part each, so that many loads are on their way
+// at once. Where there is nothing to add up, a block has ELEMENTS_OF_ONE elements of a single part.
 
 #include "../dependent_launch.cuh"
 #include "step_scalars.cuh"
@@ -17,6 +18,7 @@
 #define WARPS 8
 #define THREADS (32 * WARPS)
 #define ELEMENTS_OF_ONE (4 * THREADS)
+#define OWN ((ELEMENTS + THREADS - 1) / THREADS)  // elements of a thread
 
 // The work of one block of parameters.
 struct Work {
@@ -26,10 +28,11 @@ struct Work {
     int parts, part_stride, row_stride, columns;
     int first, size;  // elements of this tensor: where the block begins, how many there are
     int parameter_offset, moment2_offset;  // of the tensor
-    int is_vector;                         // four elements at a time
-    int is_one;                            // ELEMENTS_OF_ONE elements, without a copy
+    int elements;  // of the block; 32: one at a time; ELEMENTS_OF_ONE: of a single part, without a copy
     float scale;
     float copy_factor;
+
+    __device__ __forceinline__ bool is_vector() const { return elements > 32; }
 };
 
 struct Schedule {
@@ -75,58 +78,65 @@ __device__ __forceinline__ void add_to(float4& sum, float4 number) {
     sum.w += number.w;
 }
 
-// Adds COUNT parts, every WARPS-th. All are loaded before the first is added, and none under a
-// condition, so that all are on their way at once: beyond the last part the last is loaded again.
+// Adds up this warp's parts of COUNT numbers, each of one element or of four: every WARPS-th part.
+// Several are loaded before the first is added, and none under a condition, so that all are on
+// their way at once: beyond the last part, and beyond the last element, the last is loaded again.
 template <int COUNT, typename Number>
-__device__ __forceinline__ void add_parts(Number& sum, const float* __restrict__ at, int part,
-                                          int parts, int part_stride) {
-    Number loaded[COUNT];
+__device__ __forceinline__ void add_parts(const Work& work, float* sums) {
+    constexpr int per_load = sizeof(Number) / sizeof(float), at_once = 16 / COUNT / per_load;
+    const int lane = threadIdx.x % 32;
+    const float* at[COUNT];
+    Number sum[COUNT] = {};
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        int its = min(part + i * WARPS, parts - 1);
-        loaded[i] = *(const Number*)(at + (long long)its * part_stride);
-    }
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-        if (part + i * WARPS < parts) add_to(sum, loaded[i]);
-}
-
-// Returns the sum of this warp's parts of one element, or of four.
-template <typename Number>
-__device__ __forceinline__ Number sum_of_parts(const float* __restrict__ at, int parts,
-                                               int part_stride) {
-    Number sum = {};
-    int part = threadIdx.x / 32;
-    for (; part < parts; part += 4 * WARPS) add_parts<4>(sum, at, part, parts, part_stride);
-    return sum;
-}
-
-// Returns the gradient of this thread's element, which its block's warps add up together.
-__device__ __forceinline__ float summed_gradient(const Work& work) {
-    __shared__ __align__(16) float sums[WARPS][128];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int per_load = work.is_vector ? 4 : 1, element = work.first + lane * per_load;
-    if (element < work.size) {
+        const int element =
+            min(work.first + (i * 32 + lane) * per_load, (work.size - 1) / per_load * per_load);
         const int row = element / work.columns, column = element - row * work.columns;
-        const float* at = work.partials + (long long)row * work.row_stride + column;
-        if (work.is_vector)
-            *(float4*)&sums[warp][4 * lane] =
-                sum_of_parts<float4>(at, work.parts, work.part_stride);
-        else
-            sums[warp][lane] = sum_of_parts<float>(at, work.parts, work.part_stride);
+        at[i] = work.partials + (long long)row * work.row_stride + column;
     }
-    __syncthreads();
-    float sum = 0.0f;
-    if (threadIdx.x < 128)
+    for (int part = threadIdx.x / 32; part < work.parts; part += at_once * WARPS) {
+        Number loaded[COUNT][at_once];
 #pragma unroll
-        for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
-    return work.scale * sum;
+        for (int j = 0; j < at_once; ++j) {
+            const long long its = min(part + j * WARPS, work.parts - 1);
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i)
+                loaded[i][j] = *(const Number*)(at[i] + its * work.part_stride);
+        }
+#pragma unroll
+        for (int j = 0; j < at_once; ++j)
+            if (part + j * WARPS < work.parts)
+#pragma unroll
+                for (int i = 0; i < COUNT; ++i) add_to(sum[i], loaded[i][j]);
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) ((Number*)sums)[i * 32 + lane] = sum[i];
 }
 
-// Returns the place of this thread's element in its tensor; -1: it has none.
-__device__ __forceinline__ int own_element(const Work& work) {
-    const int own = work.first + threadIdx.x;
-    return threadIdx.x < (work.is_vector ? 128 : 32) && own < work.size ? own : -1;
+// Returns the place of an element of this thread in its tensor; -1: it has none.
+__device__ __forceinline__ int own_element(const Work& work, int number) {
+    const int place = number * THREADS + threadIdx.x, own = work.first + place;
+    return place < work.elements && own < work.size ? own : -1;
+}
+
+// The gradients of this thread's elements, which its block's warps add up together.
+__device__ __forceinline__ void sum_parts(const Work& work, float (&gradients)[OWN]) {
+    __shared__ __align__(16) float sums[WARPS][ELEMENTS];
+    float* own_sums = sums[threadIdx.x / 32];
+    if (work.is_vector())
+        add_parts<ELEMENTS / 128, float4>(work, own_sums);
+    else
+        add_parts<1, float>(work, own_sums);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        const int place = i * THREADS + threadIdx.x;
+        float sum = 0.0f;
+        if (place < work.elements)
+#pragma unroll
+            for (int part = 0; part < WARPS; ++part) sum += sums[part][place];
+        gradients[i] = work.scale * sum;
+    }
 }
 
 // Returns the sum over the block, in a fixed order; all threads get it.
@@ -151,10 +161,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                   float* clip_factor, unsigned int* blocks_done) {
     __shared__ bool is_last;
     const Work work = works[blockIdx.x];
-    const int own = own_element(work);
-    const float gradient = summed_gradient(work);
-    if (own >= 0) gradients[work.parameter_offset + own] = gradient;
-    const double square = block_sum(own >= 0 ? double(gradient) * double(gradient) : 0.0);
+    float own_gradients[OWN];
+    sum_parts(work, own_gradients);
+    double square = 0.0;
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        const int own = own_element(work, i);
+        if (own < 0) continue;
+        gradients[work.parameter_offset + own] = own_gradients[i];
+        square += double(own_gradients[i]) * double(own_gradients[i]);
+    }
+    square = block_sum(square);
     if (threadIdx.x == 0) {
         squares[blockIdx.x] = square;
         __threadfence();
@@ -254,38 +271,54 @@ struct Elements {
     }
 };
 
-// Moves the elements of a block that have a single part each, see `update`. All threads pass a
-// barrier.
-__device__ __forceinline__ void update_of_one(const Work& work, const Elements& elements,
-                                              const Scalars* scalars) {
-    constexpr int count = ELEMENTS_OF_ONE / THREADS;
+// Moves the elements of a block, `count` of a thread, along what `find_gradients` fills in, where all
+// threads pass a barrier. Returns in thread 0 how many blocks had read the step before, and the sum
+// of the squares of a direction.
+template <int count, typename FindGradients>
+__device__ __forceinline__ unsigned int update_elements(const Work& work, const Elements& elements,
+                                                        const Scalars* scalars,
+                                                        unsigned int* blocks_done,
+                                                        float* direction_square,
+                                                        const FindGradients& find_gradients) {
+    const bool is_hidden = MUON && work.direction;
     Element mine[count];
-    float gradients[count];
-    const int first = work.first + threadIdx.x;
+    float gradients[count], square = 0.0f;
+    unsigned int earlier_readers = 0;
 #pragma unroll
     for (int i = 0; i < count; ++i)
-        if (first + i * THREADS < work.size)
-            mine[i] = elements.load(work, first + i * THREADS, false);
+        if (own_element(work, i) >= 0)
+            mine[i] = elements.load(work, own_element(work, i), is_hidden);
     const Scalars now = load_scalars(scalars);
     wait_for_earlier_kernels();
+    find_gradients(gradients);
+    // all threads have passed a barrier since they read the step
+    if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
 #pragma unroll
-    for (int i = 0; i < count; ++i)
-        if (first + i * THREADS < work.size)
-            gradients[i] = work.scale * __ldcg(work.partials + first + i * THREADS);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < count; ++i)
-        if (first + i * THREADS < work.size) {
+    for (int i = 0; i < count; ++i) {
+        const int own = own_element(work, i);
+        if (own < 0) continue;
+        if (is_hidden) {
+            const float direction = turn(mine[i], gradients[i]);
+            elements.moments1[work.parameter_offset + own] = mine[i].moment1;
+            work.direction[own] = direction;
+            square += direction * direction;
+        } else {
             move(mine[i], gradients[i], now);
-            elements.store(work, first + i * THREADS, mine[i]);
+            elements.store(work, own, mine[i]);
         }
+    }
+    if (is_hidden) {
+        square = block_sum(square);
+        if (threadIdx.x == 0) *direction_square = square;
+    }
+    return earlier_readers;
 }
 
 // Block 0 adds up the loss; the BLOCKS others move parameters. What only the update before has
 // changed is read before the wait. All read the same step: the last block that has read it counts
 // it, and the order in which blocks come decides nothing else. Many blocks at once: most of a
 // block's time is spent waiting.
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
@@ -303,38 +336,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6)
     } else {
         const Elements elements = {parameters, moments1, moments2};
         const Work work = works[blockIdx.x - 1];
-        if (work.is_one) {
-            update_of_one(work, elements, scalars + (step & 1));
-            if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
-        } else {
-            const int own = own_element(work);
-            const bool has_own = own >= 0, is_hidden = MUON && work.direction;
-            Element mine = {};
-            if (has_own) mine = elements.load(work, own, is_hidden);
-            const Scalars now = load_scalars(scalars + (step & 1));
-            wait_for_earlier_kernels();
+        const Scalars* now = scalars + (step & 1);
+        float* square = direction_squares + blockIdx.x - 1;
+        if (work.elements == ELEMENTS_OF_ONE)
+            earlier_readers = update_elements<ELEMENTS_OF_ONE / THREADS>(
+                work, elements, now, blocks_done, square, [&](auto& found) {
+#pragma unroll
+                    for (int i = 0; i < ELEMENTS_OF_ONE / THREADS; ++i)
+                        if (own_element(work, i) >= 0)
+                            found[i] = work.scale * __ldcg(work.partials + own_element(work, i));
+                    __syncthreads();
+                });
+        else
+            earlier_readers = update_elements<OWN>(
+                work, elements, now, blocks_done, square, [&](float(&found)[OWN]) {
 #if CLIPPED
-            const float gradient =
-                has_own ? *clip_factor * gradients[work.parameter_offset + own] : 0.0f;
-            __syncthreads();
+#pragma unroll
+                    for (int i = 0; i < OWN; ++i)
+                        if (own_element(work, i) >= 0)
+                            found[i] = *clip_factor *
+                                       gradients[work.parameter_offset + own_element(work, i)];
+                    __syncthreads();
 #else
-            const float gradient = summed_gradient(work);
+                    sum_parts(work, found);
 #endif
-            // all threads have passed a barrier since they read the step
-            if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
-            if (is_hidden) {
-                const float direction = has_own ? turn(mine, gradient) : 0.0f;
-                const float square = block_sum(direction * direction);
-                if (has_own) {
-                    moments1[work.parameter_offset + own] = mine.moment1;
-                    work.direction[own] = direction;
-                }
-                if (threadIdx.x == 0) direction_squares[blockIdx.x - 1] = square;
-            } else if (has_own) {
-                move(mine, gradient, now);
-                elements.store(work, own, mine);
-            }
-        }
+                });
     }
     if (threadIdx.x == 0 && earlier_readers == gridDim.x - 1) {
         *step_taken = step + 1;

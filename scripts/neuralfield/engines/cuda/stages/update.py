@@ -9,7 +9,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.launch import THREADS, Launch
+from neuralfield.engines.cuda.launch import THREADS, Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
@@ -33,7 +33,7 @@ _WORK = np.dtype(
         *((name, "u8") for name in ("partials", "direction", "forward", "backward")),
         *((name, "i4") for name in ("parts", "part_stride", "row_stride", "columns")),
         *((name, "i4") for name in ("first", "size", "parameter_offset", "moment2_offset")),
-        *((name, "i4") for name in ("is_vector", "is_one")),
+        ("elements", "i4"),
         *((name, "f4") for name in ("scale", "copy_factor")),
     ],
     align=True,
@@ -48,7 +48,15 @@ _SCHEDULE = np.dtype(
 )
 """The struct Schedule of update.cu."""
 
-_ELEMENTS_OF_ONE = 4 * THREADS
+_FEW_ELEMENTS, _ELEMENTS, _MANY_ELEMENTS, _ELEMENTS_OF_ONE = 32, 128, 512, 1024
+"""Elements of a block of the kernel."""
+
+_SMALL, _MANY_PARTS = 1024, 64
+"""A tensor of up to so many elements, with more parts than so many, has small blocks: they load many
+parts at once."""
+
+_BLOCKS_AT_ONCE = {_ELEMENTS: 6, _MANY_ELEMENTS: 4}
+"""Blocks that a multiprocessor has room for, by their elements: registers limit them."""
 
 PARTIAL_SUMS = 8
 """Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
@@ -85,7 +93,8 @@ class UpdateStage:
         }
         self._tensors, self._gradients = tensors, gradients
         is_clipped = isinstance(optimizer, ClippedGradients)
-        works = work_table(tensors, gradients, directions, wide=not is_clipped)
+        elements = _elements_of_block(device, tensors, gradients)
+        works = work_table(tensors, gradients, directions, elements, wide=not is_clipped)
         works_on_gpu = device.asarray(works.view(np.uint8))
         schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
@@ -93,6 +102,8 @@ class UpdateStage:
         self._step_arguments = step, scalars, schedule
         self.constants = update_constants(optimizer) | {
             "BLOCKS": len(works),
+            "ELEMENTS": elements,
+            "BLOCKS_AT_ONCE": _BLOCKS_AT_ONCE[elements],
             "LOSS_PARTS": loss_partials.shape[0],
         }
         module = compile_module(Path(__file__).with_name("update.cu"), self.constants)
@@ -146,7 +157,7 @@ class UpdateStage:
         blocks' work, and all arguments that come after it.
         """
         sums = [replace(g, parts=min(g.parts, PARTIAL_SUMS)) for g in self._gradients]
-        return work_table(self._tensors, sums, {}), self._arguments[1:]
+        return work_table(self._tensors, sums, {}, _ELEMENTS), self._arguments[1:]
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
@@ -164,17 +175,30 @@ def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
     return largest_bytes([(s[0], s[1]) for s in shapes]) + clipped * summed
 
 
+def _elements_of_block(
+    device: Device, tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradient]
+) -> int:
+    """Choose blocks with many elements where those with fewer would have no room all at once."""
+    processors, _ = gpu_limits(device)
+    pairs = zip(tensors.values(), gradients, strict=True)
+    added_up = sum(tensor.data.size for tensor, gradient in pairs if gradient.parts > 1)
+    has_room = added_up <= _ELEMENTS * _BLOCKS_AT_ONCE[_ELEMENTS] * processors
+    return _ELEMENTS if has_room else _MANY_ELEMENTS
+
+
 def work_table(
     tensors: Mapping[str, Tensor],
     gradients: Sequence[PartialGradient],
     directions: Mapping[str, Array],
+    elements: int,
     *,
     wide: bool = False,
 ) -> np.ndarray:
     """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
-    `directions` are those of the hidden matrices under Muon, which the kernel does not move. If
-    `wide`, more elements are a block's where each has a single part.
+    `directions` are those of the hidden matrices under Muon, which the kernel does not move. A
+    block has so many `elements` where it loads four at a time; if `wide`, more where each has a
+    single part. Blocks with the most parts, which take longest, come first.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
@@ -193,15 +217,19 @@ def work_table(
         strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
         is_one = wide and is_vector and gradient.parts == 1 and columns == whole and not is_hidden
-        elements = _ELEMENTS_OF_ONE if is_one else 128 if is_vector else 32
+        is_small = size <= _SMALL and gradient.parts > _MANY_PARTS
+        own = _ELEMENTS_OF_ONE if is_one else elements
+        if is_small or not is_vector:
+            own = _FEW_ELEMENTS
         parts = (gradient.parts, gradient.part_stride, row_stride, columns)
-        place = (size, parameter_offset, moment2_offset, is_vector, is_one)
+        place = (size, parameter_offset, moment2_offset, own)
         factors = (gradient.scale, copy.factor if copy else 0.0)
-        for first in range(0, size, elements):
+        for first in range(0, size, own):
             rows.append((pointer, direction, *copies, *parts, first, *place, *factors))
         parameter_offset += size
         moment2_offset += 0 if is_hidden else size
-    return np.array(rows, dtype=_WORK)
+    table = np.array(rows, dtype=_WORK)
+    return table[np.argsort(-table["parts"], kind="stable")]
 
 
 def schedule_struct(schedule: Schedule) -> np.ndarray:

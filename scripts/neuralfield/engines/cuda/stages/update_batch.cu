@@ -137,7 +137,7 @@ struct FourElements {
 
 // Returns the end of a warp's elements.
 __device__ __forceinline__ int end_of(const Work& work) {
-    return min(work.first + (work.is_vector ? 128 : 32), work.size);
+    return min(work.first + work.elements, work.size);
 }
 
 // Elements of a warp that cannot be loaded four at a time.
@@ -186,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Netw
     const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
     const Work& work = network.works[min(max(index, 0), BLOCKS - 1)];
     const bool goes_by_fours =
-        work.is_vector && work.parameter_offset % 4 == 0 && work.size % 4 == 0;
+        work.is_vector() && work.parameter_offset % 4 == 0 && work.size % 4 == 0;
     const int own = work.first + threadIdx.x % 32 * 4;
     const FourElements four(work, own, kept);
     const bool has_four = 0 <= index && index < BLOCKS && goes_by_fours && own < work.size;
