@@ -52,8 +52,8 @@ _FEW_ELEMENTS, _ELEMENTS, _MANY_ELEMENTS, _ELEMENTS_OF_ONE = 32, 128, 512, 1024
 """Elements of a block of the kernel."""
 
 _SMALL, _MANY_PARTS = 1024, 64
-"""A tensor of up to so many elements, with more parts than so many, has small blocks: they load many
-parts at once."""
+"""A tensor of at most so many elements, with more parts than so many, has small blocks: each loads
+many parts at once."""
 
 _BLOCKS_AT_ONCE = {_ELEMENTS: 6, _MANY_ELEMENTS: 4}
 """Blocks that a multiprocessor has room for, by their elements: registers limit them."""
