@@ -1,5 +1,7 @@
-"""The engines that take training steps, of one network or of several at once: `fit` asks for steps
-and never knows which engine it has."""
+"""Engines, which take training steps of one network or of several at once.
+
+`fit` uses an engine through the protocol `Engine` and does not depend on its class.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -34,12 +36,12 @@ class Engine(Protocol):
     precision: str
     """float32, float64 or mixed."""
     most_steps: int
-    """The largest count that a call of `run` may ask for."""
+    """Maximum `count` of a call of `run`."""
     totals: Array
-    """float64, shape (2,), on the device: what steps add their loss and error to."""
+    """Sums of the steps' losses and errors: float64, shape (2,), on the device."""
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps, the first after `first_step` finished ones; may return early."""
+        """Take `count` steps after the first `first_step` ones; may return before they finish."""
         ...
 
     def memory_report(self) -> dict[str, int]:
@@ -61,13 +63,14 @@ def make_engine(
 ) -> Engine:
     """Make an engine for an objective.
 
-    The request ``auto`` takes the fastest engine that covers the objective; ``cpu``, ``cuda`` and
-    ``tape`` name one. The precision ``auto`` is ``mixed`` on the cuda engine and ``float32``
-    elsewhere; ``float64`` is the tape's. `threads` are the cores to use on the CPU. `note` is
-    called with a line of text where something else is done than was asked for.
+    The request ``auto`` selects the fastest engine that covers the objective; ``cpu``, ``cuda`` and
+    ``tape`` select that engine. The precision ``auto`` is ``mixed`` on the cuda engine and
+    ``float32`` elsewhere; only the tape engine computes in ``float64``. `threads` is the number of
+    CPU cores to use. `note` is called with a line of text whenever the engine or its precision
+    differs from the request.
 
     Raises `ConfigError` for an unknown engine, or one that does not cover the objective, and
-    `ResourceError` where the step would not fit into memory.
+    `ResourceError` if a step would not fit into memory.
     """
     if request not in ENGINES:
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
@@ -97,7 +100,7 @@ def make_engine(
 def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
-    """Return an engine with kernels of its own, or why an objective has none."""
+    """Return an engine with compiled kernels, or the reason why the objective has none."""
     if wanted == "cuda":
         return _on_gpu(precision, objective, device)
     if not isinstance(objective, ImageObjective):
@@ -125,16 +128,16 @@ def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | st
 
 
 FollowUp = Callable[[int, float, np.ndarray], None]
-"""Is called with an engine's place, the seconds that its steps took, and its totals."""
+"""Callback that receives an engine's index, the seconds that its steps took, and its totals."""
 
 
 class EngineBatch:
-    """Takes steps of several engines: at most `side_by_side` at the same time on a CPU's cores; on
-    a GPU those of one kind together in one launch (`CudaBatch`), where that is faster.
+    """Takes training steps with several engines.
 
-    Others of a GPU take theirs side by side too, in a few streams. Each network has the bytes that
-    it has alone.
-    A call may cover a subset: a network that was rolled back catches up alone.
+    On a CPU, at most `side_by_side` engines run at the same time. On a GPU, engines of one kind
+    share their kernel launches (`CudaBatch`) where that is faster; all others run concurrently in a
+    few streams. Every network ends with the same bytes as if it were trained alone. A call may
+    cover a subset of the engines: a network that was rolled back catches up alone.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
@@ -154,11 +157,11 @@ class EngineBatch:
         count: int,
         follow_up: FollowUp,
     ) -> None:
-        """Take `count` steps with each engine, and call `follow_up(place in engines, seconds,
-        totals)`, with the engine's totals on the host.
+        """Take `count` steps with each engine, and call `follow_up(index in engines, seconds,
+        totals)` for each, with the engine's totals on the host.
 
-        Engines of a GPU share the seconds. `follow_up` may run while other
-        engines still take steps.
+        On a GPU, the time is divided evenly among the engines that ran together. `follow_up` may
+        run while other engines still take steps.
         """
         if self._device.kind == "gpu":
             self._run_on_gpu(engines, first_step, count, follow_up)
@@ -192,7 +195,7 @@ class EngineBatch:
                 follow_up(place, share_s, of_place)
 
     def each(self, work: Callable[[int], None], count: int) -> None:
-        """Call `work` with each number below `count`, side by side."""
+        """Call `work` with each number below `count`, concurrently on a CPU with several cores."""
         if self._pool:
             self._pool.run(lambda place, _: work(place), count)
         else:
@@ -206,7 +209,7 @@ class EngineBatch:
             self._pool.close()
 
     def _batch_of(self, kind: "BatchKind", engines: list[Any]) -> "CudaBatch":
-        """Return the batch of engines; it is made anew where other engines go together."""
+        """Return the batch of these engines; a kept batch of other engines is replaced."""
         from neuralfield.engines.cuda.batch import CudaBatch
 
         batch = self._together.get(kind)

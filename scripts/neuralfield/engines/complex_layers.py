@@ -1,9 +1,10 @@
-"""Layers of complex numbers as real ones of twice the width; see `complex_layers.cu`.
+"""Complex layers as real layers of twice the width; see `complex_layers.cu`.
 
-A value a + i b is two neighbouring real ones, and a weight A + i B is [[A, B], [-B, A]]: of that
-the first row where values that come in are real, and the first column where real parts alone go
-out. Kernels work on the real network, whose parameters are made of the complex one's, and whose
-gradients are taken back to these.
+A value a + i b is stored as two neighbouring real numbers, and a weight A + i B as [[A, B],
+[-B, A]]. If a layer's inputs are real, only the first row of this block is stored; if only the real
+parts of its outputs are used, only the first column. Kernels work on the real network. Its
+parameters are computed from those of the complex network, and its gradients are converted to
+gradients of the complex parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,36 +15,36 @@ from neuralfield.system.device import Array, namespace_of
 
 @dataclass(frozen=True)
 class ComplexTensor:
-    """A weight or a bias of complex numbers, and how a number stands in the real network's."""
+    """A weight or bias of complex numbers, and its layout in the real network's tensor."""
 
     name: str  # the name of the real network's tensor
     rows: int  # complex numbers; a bias is one row
     columns: int
     real: str  # the parameter that holds the real parts
-    imaginary: str | None  # None: they are 0; a bias has them in `real`, behind all real parts
-    row_step: int  # rows that a number takes: 1 or 2
-    column_step: int  # columns that a number takes: 1 or 2
+    imaginary: str | None  # None: they are 0; a bias has them in `real`, after all real parts
+    row_step: int  # rows of the real tensor per complex number: 1 or 2
+    column_step: int  # columns of the real tensor per complex number: 1 or 2
 
     @property
     def size(self) -> int:
-        """Complex numbers in it."""
+        """The number of complex numbers."""
         return self.rows * self.columns
 
     @property
     def parameter_sizes(self) -> dict[str, int]:
-        """Numbers in each of its parameters."""
+        """The size of each of its parameters, by name."""
         if self.imaginary in (None, self.real):
             return {self.real: self.size * (1 if self.imaginary is None else 2)}
         return {self.real: self.size, self.imaginary: self.size}
 
     @property
     def first_imaginary(self) -> int:
-        """The place at which imaginary parts begin in their parameter."""
+        """The index at which the imaginary parts begin in their parameter."""
         return self.size if self.imaginary == self.real else 0
 
 
 def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
-    """Describe weight and bias of a layer of real numbers, whose values have no imaginary part."""
+    """Describe the weight and bias of a real layer; its outputs have the imaginary part 0."""
     weight, bias = f"layers.{index}.weight", f"layers.{index}.bias"
     return [
         ComplexTensor(weight, fan_in, fan_out, weight, None, 1, 2),
@@ -54,7 +55,7 @@ def real_layer(index: int, fan_in: int, fan_out: int) -> list[ComplexTensor]:
 def complex_layer(
     index: int, fan_in: int, fan_out: int, *, real_part_only: bool
 ) -> list[ComplexTensor]:
-    """Describe the weight and the bias of a layer of `fan_in` to `fan_out` complex values."""
+    """Describe the weight and bias of a layer from `fan_in` to `fan_out` complex values."""
     weight, bias, step = f"layers.{index}.weight", f"layers.{index}.bias", 2 - real_part_only
     real, imaginary = f"layers.{index}.real", f"layers.{index}.imaginary"
     return [
@@ -66,8 +67,8 @@ def complex_layer(
 def real_parameters(
     tensors: Sequence[ComplexTensor], parameters: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Make the parameters of the real network from the complex one's, in the order of `tensors`;
-    each has the shape (row_step * rows, column_step * columns).
+    """Compute the parameters of the real network from the complex network's, in the order of
+    `tensors`; each has the shape (row_step * rows, column_step * columns).
     """
     made = {}
     for tensor in tensors:

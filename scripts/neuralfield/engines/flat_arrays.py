@@ -1,4 +1,4 @@
-"""Arrays of a training moved into flat ones, which kernels are given whole."""
+"""Functions that move the arrays of a training into flat arrays, which kernels get as a whole."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from neuralfield.system.device import Array, Device
 
 
 def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]]) -> Array:
-    """Move arrays into one flat one of float32, and leave views of it in their places."""
+    """Copy arrays into one flat float32 array, and replace each of them with a view of it."""
     arrays = [mapping[key] for mapping, key in places]
     flat = device.xp.concatenate([array.ravel() for array in arrays])
     start = 0
@@ -18,9 +18,9 @@ def flatten_arrays(device: Device, places: Sequence[tuple[dict[str, Array], str]
 
 
 def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[str, int]]:
-    """Move a network's parameters into one flat array of float32, of which they become views.
+    """Move a network's parameters into one flat float32 array, and make them views of it.
 
-    Returns it, and where each parameter begins, in numbers.
+    Returns the flat array, and the index at which each parameter begins in it.
     """
     tensors = network.parameters
     arrays: dict[str, Array] = {name: tensor.data for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""The plain numbers that kernels are compiled for: a network's shape and a batch's."""
+"""Plans of networks and of batches: the plain numbers that kernels are compiled for."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from neuralfield.nn.layers import Layer, Nonlinearity
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 TILE_ROWS = 64
-"""Rows of the tiles that batches come in: a whole number of pixels with all their points."""
+"""Rows of the tiles that a batch is divided into. A tile has all points of its pixels."""
 
 _ENCODINGS = {
     Identity: "identity",
@@ -31,27 +31,28 @@ ACTIVATIONS = (
 OUTPUTS = ("linear", "sigmoid")
 LOSSES = ("mse", "binary_cross_entropy", "huber")
 SCHEDULES = ("constant", "cosine", "exponential")
-"""Everything that kernels have code for; they identify it by its place in its list."""
+"""Names of everything that kernels have code for; kernels identify each by its index."""
 
 ACTIVATIONS_WITH_KEPT_DERIVATIVES = ("sine", "variable sine", "gaussian", "gabor")
-"""Activations whose derivatives do not follow from their values, and are kept too."""
+"""Activations whose derivatives cannot be computed from their values, so that both are stored."""
 
 MIXED_GRADIENT_SCALE = 1024.0
-"""Factor on gradients of the loss while they are stored as fp16: it keeps small ones above fp16's
-smallest number. A power of two, so that it rounds nothing."""
+"""Factor on gradients of the loss while they are stored as fp16, which keeps small gradients above
+fp16's smallest number. It is a power of two, so that the multiplication is exact."""
 
 _MOST_FREQUENCIES = 4
-"""The largest frequency of a wavelet over its scale, in 16 bits. Its largest value is then
-e ** (4 ** 2 / 4): where imaginary parts are negative, the wavelet grows before the bell ends it."""
+"""Maximum ratio of a wavelet's frequency to its scale in 16 bits. The wavelet's largest value is
+then e ** (4 ** 2 / 4), because for negative imaginary parts it grows until its Gaussian factor
+makes it decay."""
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer; no activation marks the last.
+    """One layer; `activation` is None for the last one.
 
-    The affine output is multiplied by `frequency` before the activation. It has `factors` equal
-    parts, one after another, that the activation ``product`` multiplies; 1 for others.
-    `wavelet_scale` is how narrow a wavelet is.
+    The affine output is multiplied by `frequency` before the activation. It consists of `factors`
+    equal parts, one after another, which the activation ``product`` multiplies with each other;
+    `factors` is 1 for other activations. The larger `wavelet_scale`, the narrower is a wavelet.
     """
 
     fan_in: int
@@ -64,7 +65,7 @@ class LayerPlan:
 
     @property
     def values_out(self) -> int:
-        """Values after the activation."""
+        """The number of values after the activation."""
         return self.fan_out // self.factors
 
 
@@ -72,10 +73,11 @@ class LayerPlan:
 class NetworkPlan:
     """A network's shape, as kernels are compiled for it.
 
-    `encoding` is how the first layer gets the two inputs: ``identity`` as they are, ``corners``
-    with a one before them, ``fourier`` as sines and cosines, ``chebyshev`` with polynomials after
-    these, ``hashgrid`` as features of grids; the class's name for others. Beside `complex_tensors`,
-    all describes the real network that computes the same as one of complex numbers.
+    `encoding` names the inputs of the first layer: ``identity`` is the two coordinates, ``corners``
+    a one followed by coordinates, ``fourier`` sines and cosines, ``chebyshev`` these followed by
+    polynomials, and ``hashgrid`` features of grids; another encoding has the name of its class. For
+    a network of complex numbers, everything except `complex_tensors` describes the real network
+    that computes the same.
     """
 
     encoding: str
@@ -88,18 +90,18 @@ class NetworkPlan:
 
     @property
     def has_features(self) -> bool:
-        """Whether the first layer gets more than a point's coordinates."""
+        """Whether the first layer's inputs are more than a point's coordinates."""
         return self.encoding in ("fourier", "hashgrid", "chebyshev")
 
     @property
     def table_shape(self) -> tuple[int, int]:
-        """Rows of a hash grid's table, and features of a row."""
+        """The number of rows of a hash grid's table, and of features per row."""
         last = self.levels[-1]
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
     def unsupported_reason(self, precision: str = "float32") -> str | None:
-        """Name a part that kernels have no code for, or say why it cannot be computed in mixed
-        precision, or return None."""
+        """Return the name of a part that kernels have no code for, or the reason why the network
+        cannot be computed in mixed precision, or None."""
         used = [
             ("encoding", self.encoding, ENCODINGS),
             *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
@@ -125,7 +127,7 @@ class NetworkPlan:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A batch: how many pixels, how many points each, and how their loss is computed.
+    """A batch: its number of pixels, the number of points per pixel, and its loss.
 
     Rows come in tiles of 64. Row r of tile t belongs to slot ``t * tile_pixels + r // points`` (a
     slot is a pixel's place in the batch) and is that pixel's point ``r % points``; it is valid if
@@ -133,18 +135,18 @@ class BatchPlan:
     """
 
     pixels: int
-    points: int  # of a pixel, 1 to 64
+    points: int  # per pixel, 1 to 64
     footprint: bool  # two groups of points estimate a pixel's mean; the first is the larger
     loss: str  # mse, binary_cross_entropy or huber
     huber_delta: float
     channels: int
     weighted: bool  # whether a slot's squared error has a weight
-    image: tuple[int, int] | None = None  # set where a batch is all pixels' centres
-    blocks: Blocks | None = None  # set where it has a pixel of each
+    image: tuple[int, int] | None = None  # width, height if a batch is the centres of all pixels
+    blocks: Blocks | None = None  # set if a batch has one pixel of each block
 
     @property
     def tile_pixels(self) -> int:
-        """Slots of each tile."""
+        """The number of slots per tile."""
         return TILE_ROWS // self.points
 
     @property
@@ -153,7 +155,7 @@ class BatchPlan:
 
     @property
     def rows(self) -> int:
-        """Rows of the batch, the invalid ones too."""
+        """The number of rows of the batch, including invalid ones."""
         return TILE_ROWS * self.tiles
 
     def constants(self) -> dict[str, Any]:
@@ -217,7 +219,7 @@ def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
 
 
 def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:
-    """List weights and biases, in order."""
+    """List the weights and biases, layer by layer."""
     tensors: list[ComplexTensor] = []
     for index, layer in enumerate(network.layers):
         if isinstance(layer, ComplexLinear):

@@ -1,21 +1,22 @@
-"""The groups of similar patches that an image is refined by: numbers that all kernels share."""
+"""Constants of the groups of similar patches that refine an image, shared by all kernels."""
 
 PATCH_PX = 4
-"""Side of a patch."""
+"""Side length of a patch in pixels."""
 
 GROUP = 64
-"""Patches that are filtered together; a power of 2."""
+"""Number of patches that are filtered together; a power of 2."""
 
 REACH_PX = 12
-"""The farthest that a similar patch may lie, along each axis."""
+"""Maximum distance of a similar patch along each axis, in pixels."""
 
 FIRST_TURNS = 4
-"""Turns of the orthogonal iteration for the first group of a row; all others take one."""
+"""Number of orthogonal iterations for the first group of a row; all other groups take one."""
 
 LEAST_VARIANCE, ROUNDING = 1e-4, 1e-6
-"""Parts of the whole variance, and a variance, that are added so that no direction has none."""
+"""Regularization of covariances: LEAST_VARIANCE * (total variance + ROUNDING) is added to their
+diagonal, so that the variance is positive in every direction."""
 
 
 def stride_of_channel(channel: int, stride_px: int) -> int:
-    """Return how far apart the groups of a channel are; all but the first have little detail."""
+    """Return the distance between groups of a channel in pixels; only channel 0 has much detail."""
     return PATCH_PX if channel and PATCH_PX % stride_px == 0 else stride_px

@@ -7,18 +7,18 @@ from neuralfield.system.device import Array, Device
 from neuralfield.tasks.task import Objective
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
-"""Steps between two checks of the loss: a check makes a GPU wait."""
+"""Maximum number of steps between two checks of the loss, because a check makes a GPU wait."""
 
 _ARRAYS_ALIVE = 4
-"""Arrays of a layer's size that are alive at once: before and after the activation, and two
-gradients."""
+"""Number of arrays of a layer's size that are alive at once: before and after the activation, and
+two gradients."""
 
 
 class TapeEngine:
-    """One training step as a sum over blocks of samples, added up in a fixed order.
+    """An engine that sums the gradient of each step over blocks of samples, in a fixed order.
 
-    Blocks are worked on by `threads` threads, each with a single-threaded BLAS, so the result does
-    not depend on their number.
+    `threads` threads work on the blocks, each with a single-threaded BLAS, so that the result does
+    not depend on the number of threads.
     """
 
     name, variant = "tape", ""
@@ -28,7 +28,7 @@ class TapeEngine:
         self.precision = objective.dtype
         self.most_steps = MOST_STEPS[device.kind]
         self.totals = device.xp.zeros(2)
-        objective.data  # noqa: B018 - brought here once, before threads ask for it
+        objective.data  # noqa: B018 - copied to the device once, before threads use it
         self._leaves = list(objective.network.parameters.values())
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -48,8 +48,8 @@ class TapeEngine:
             self._pool.shutdown()
 
     def _step(self, index: int) -> tuple[Array, Array]:
-        """Update the weights; the batch's mean loss before that, and its estimate of the mean
-        error over all samples."""
+        """Update the weights; return the batch's mean loss before the update, and its estimate of
+        the mean error over all samples."""
         batch = self.objective.batches.indices(index)
         blocks = [
             batch[start : start + self.objective.block_samples]
@@ -76,8 +76,8 @@ def memory_bytes(objective: Objective, threads: int) -> int:
     """Estimate the bytes that a step needs at once."""
     itemsize = objective.itemsize
     block = min(objective.block_samples, objective.batches.size)
-    # samples are there once, and so are the batch's (104 bytes for each while they are sampled,
-    # measured); a block's layers live for each thread
+    # all samples are stored once, and so is the batch (104 bytes per element while it is sampled,
+    # measured); each thread has the layers of one block
     return (
         objective.batches.sample_count * objective.sample_bytes
         + 104 * objective.batches.size

@@ -8,10 +8,10 @@ from threadpoolctl import threadpool_limits
 
 
 class ThreadPool:
-    """A pool of threads, the caller's among them, each with a BLAS that uses one core.
+    """A pool of threads, including the caller's, each with a BLAS that uses one core.
 
-    Which thread does a piece is left to chance: work whose result must be the same for any number
-    of threads writes each piece's result to a place of its own.
+    The assignment of pieces to threads is not deterministic. Work whose result must be the same for
+    any number of threads therefore has to write each piece's result to a separate place.
     """
 
     def __init__(self, threads: int) -> None:
@@ -20,8 +20,8 @@ class ThreadPool:
         self._limits = threadpool_limits(limits=1)
 
     def run(self, work: Callable[[int, int], None], pieces: int) -> None:
-        """Call `work` once for each piece, with the number of the piece, and the
-        thread's (from 0).
+        """Call `work` once for each piece, with the number of the piece and the number of the
+        thread, both from 0.
         """
         remaining = deque(range(pieces))
 
@@ -42,7 +42,7 @@ class ThreadPool:
             other.result()
 
     def close(self) -> None:
-        """Stop the threads, and let BLAS use its own again."""
+        """Stop the threads, and let BLAS use several threads again."""
         if self._pool:
             self._pool.shutdown()
         self._limits.restore_original_limits()

@@ -1,1 +1,1 @@
-"""The engine for processors: its steps, how they are cut, and what kernels are given."""
+"""The engine for CPUs: its steps, their division into pieces, and the kernels' arguments."""

@@ -1,10 +1,10 @@
 """The engine for CPUs: compiled kernels over blocks of points that stay in a core's cache.
 
-A step has two stages. In the first, threads work on shards of the batch, each a run of pixels whose
-gradient is summed in order; in the second on parts of the parameters: the shards' gradients are
-added up in order, and the optimizer moves the part. Between them comes the gradient of an encoding
-that is trained. How a batch is cut depends on its size and the network alone, so the number of
-threads changes no bit.
+A step has two stages. In the first, threads work on shards of the batch: runs of pixels whose
+gradient is summed in order. In the second, threads work on parts of the parameters: they add up the
+shards' gradients in order, and the optimizer updates the part. Between the stages, the gradient of
+a trained encoding is computed. The division of a batch depends only on its size and the network, so
+that the number of threads does not change a bit of the result.
 """
 
 import importlib.util
@@ -41,8 +41,8 @@ _COVERED = {"encoding": ENCODINGS, "activation": ACTIVATIONS, "output": OUTPUTS,
 class CpuEngine:
     """Takes training steps on the CPU's cores.
 
-    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
-    of flat arrays. A `ResourceError` is raised where there is too little memory.
+    The objective must have no `unsupported_reason`. Its parameters and the optimizer's state become
+    views of flat arrays. A `ResourceError` is raised if there is too little memory.
     """
 
     name, variant, precision = "cpu", "", "float32"
@@ -104,7 +104,7 @@ class CpuEngine:
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
     def compile_update(self) -> None:
-        """Compile the kernels that move the parameters, by moving them by gradients of 0."""
+        """Compile the kernels of the update, by running one with gradients of 0."""
         self._update.run(self._pool, 0)
 
     def memory_report(self) -> dict[str, int]:
@@ -114,7 +114,7 @@ class CpuEngine:
         self._pool.close()
 
     def _step(self, step: int, batch: Array, *, is_last: bool) -> Array:
-        """Take a step, and find the batch of the next one."""
+        """Take a step, and return the batch of the next step."""
         batches, cut = self.objective.batches, self._cut
         following = batch
 
@@ -138,7 +138,8 @@ class CpuEngine:
         step: int,
         meanwhile: Sequence[Callable[[], None]],
     ) -> None:
-        """Run the pass and the grids for a chunk's pixels, and other work meanwhile."""
+        """Run the pass and sum the grids' gradient for a chunk's pixels; `meanwhile` is other work,
+        which runs concurrently with the pass."""
 
         def work(piece: int, thread: int) -> None:
             if piece < len(meanwhile):
@@ -154,7 +155,7 @@ class CpuEngine:
     def _work_on_shard(
         self, shard: int, thread: int, batch: Array, step: int, chunk: list[tuple[int, int]]
     ) -> None:
-        """Run forward, loss and backward for a shard's pixels."""
+        """Run the forward pass, the loss and the backward pass for a shard's pixels."""
         points, side, seed = self._footprint
         first, end = chunk[shard]
         self._block.train_blocks(
@@ -172,8 +173,8 @@ class CpuEngine:
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Say why the cpu engine cannot work on an objective, or return None; for `precision` see
-    `make_engine`.
+    """Return the reason why the cpu engine does not cover an objective, or None; for `precision`
+    see `make_engine`.
     """
     if device.kind != "cpu":
         return "the cpu engine needs training.device: cpu"
@@ -191,7 +192,7 @@ def unsupported_reason(objective: ImageObjective, precision: str, device: Device
 
 
 def unsupported_network_reason(plan: NetworkPlan) -> str | None:
-    """Say why the cpu engine's kernels cannot run a network, or return None."""
+    """Return the reason why the cpu engine's kernels cannot run a network, or None."""
     if importlib.util.find_spec("numba") is None:
         return "the cpu engine needs Numba, which is not installed"
     activations = (layer.activation for layer in plan.layers[:-1])
@@ -222,7 +223,7 @@ def _memory_report(
         "directions": working_bytes(cut, layout),
         "picture": pixels * (4 * objective.shape.channels + 8),
         "density": 16 * pixels if objective.batches.is_weighted else 0,
-        # pixels take as much while they are sampled, as measured
+        # bytes per pixel while the batch is sampled, measured
         "batch": 104 * objective.batches.size,
         "gradients": 4 * cut.shards * layout.gradient_numbers,
         "encoding": 4 * (cut.encoding_numbers + trained),

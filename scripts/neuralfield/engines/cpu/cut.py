@@ -1,4 +1,5 @@
-"""The cpu engine's cut of its work into pieces: the same on every machine, with any threads."""
+"""The division of the cpu engine's work into pieces, which is the same on every machine and for
+any number of threads."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,28 +12,30 @@ if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
 MOST_SHARDS = 32
-"""More than most machines have cores; each has a gradient of its own."""
+"""Maximum number of shards: more than most machines have cores. Each has its own gradient."""
 
 _MOST_SHARD_NUMBERS = 1 << 25
-"""The most numbers of all their gradients: 128 MiB."""
+"""Maximum number of values in all shards' gradients: 128 MiB."""
 
 _MOST_CHUNK_NUMBERS = 1 << 21
-"""Points, and gradients of their encoded values, that are kept at a time: 8 MiB."""
+"""Maximum number of values stored per chunk, which are points and gradients of their encoded
+values: 8 MiB."""
 
 _PART_PARAMETERS = 1 << 13
-"""Parameters that are moved together, about."""
+"""Approximate number of parameters that a piece of work updates."""
 
 
 class Cut:
-    """The cut of batches and parameters into pieces.
+    """The division of batches and parameters into pieces.
 
-    `block_pixels` pass through the network together. The batch comes in `chunks`, after each of
-    which an encoding's gradient is added to; in one, if nothing of the encoding is trained. A chunk
-    is a list of shards: their first pixel of the batch, and their end; `shards` is the most of them
-    in a chunk, and `chunk_points` the most points. The encoding has `encoding_numbers` trained
-    parameters. `encoding_parts` and `layer_parts` are parameters that are moved together: first and
-    end of the encoding's, and layer, first and end of rows of its weights. `matrices` are those
-    that Muon moves as a whole: layer, first and end of rows; biases are a part of their own.
+    `block_pixels` pixels pass through the network together. The batch is divided into `chunks`;
+    after each of them, its part of the encoding's gradient is added up. If the encoding is not
+    trained, there is one chunk. A chunk is a list of shards, each the first pixel of the batch and
+    the end. `shards` is the maximum number of shards in a chunk, and `chunk_points` that of points.
+    The encoding has `encoding_numbers` trained parameters. The parameters that a piece of work
+    updates are `encoding_parts`, first and end of a range of the encoding's parameters, and
+    `layer_parts`: layer, first and end of rows of its weights. `matrices` are those that Muon
+    updates as a whole: layer, first and end of rows; the biases of their layers are separate parts.
     """
 
     def __init__(self, objective: ImageObjective, layout: "Layout") -> None:
@@ -83,7 +86,7 @@ class Cut:
 
 
 def _matrices(network: CoordinateNetwork, layer: int) -> list[tuple[str, tuple[int, int, int]]]:
-    """List a layer's matrices: name of the parameter; and layer, first and end of rows."""
+    """List a layer's matrices: the parameter's name, and layer, first and end of its rows."""
     found, first = [], 0
     for name, tensor in network.layers[layer].parameters.items():
         if len(tensor.shape) == 2:
@@ -94,5 +97,5 @@ def _matrices(network: CoordinateNetwork, layer: int) -> list[tuple[str, tuple[i
 
 
 def _ends(first: int, end: int, parts: int) -> list[int]:
-    """Divide a range as evenly as possible: where its parts begin, and where the last one ends."""
+    """Divide a range as evenly as possible; return the parts' beginnings and the last one's end."""
     return [first + (end - first) * i // parts for i in range(parts + 1)]

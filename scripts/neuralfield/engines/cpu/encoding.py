@@ -1,4 +1,4 @@
-"""Encodings as the cpu engine's kernels read them, and the gradient of one that is trained."""
+"""Encodings as the cpu engine's kernels read them, and the gradient of a trained encoding."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from neuralfield.fields.hashgrid import HashEncoding
 def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...] | None:
     """Return a network's encoding as `kernels.encodings.encode` reads it.
 
-    It is None where points themselves are the values, and otherwise kind, width and height;
-    frequencies (2, F); levels (L, 6); and the table (rows, features), which is the network's own
-    and not a copy.
+    It is None if the points themselves are the values. Otherwise it is a tuple of kind, width and
+    height; frequencies (2, F); levels (L, 6); and the table (rows, features), which is the
+    network's own array and not a copy.
     """
     encoding = network.encoding
     if plan.encoding == "identity":
@@ -47,7 +47,7 @@ def activation_numbers(plan: NetworkPlan) -> tuple[bool | None, np.float32 | Non
 
 
 def _levels(encoding: Encoding) -> np.ndarray:
-    """Return the levels of a hash grid, see `kernels.grids`; none for other encodings."""
+    """Return the levels of a hash grid, see `kernels.grids`; no rows for other encodings."""
     levels = encoding.levels if isinstance(encoding, HashEncoding) else ()
     numbers = [
         (
@@ -60,10 +60,11 @@ def _levels(encoding: Encoding) -> np.ndarray:
 
 
 class GridGradient:
-    """The gradient of a hash grid's table, a level a piece of work.
+    """The gradient of a hash grid's table; a piece of work is one level.
 
-    A corner's gradient is a sum over the points around it, in their order: a level is added up by
-    one thread, from gradients that the pass has left. For other encodings there is nothing to do.
+    A corner's gradient is a sum over the points around it, in their order. Therefore one thread
+    adds up a whole level, from gradients that the pass has stored. For other encodings the methods
+    do nothing.
     """
 
     def __init__(self, encoding: Encoding, cut: Cut) -> None:
@@ -75,16 +76,16 @@ class GridGradient:
         self._points = np.zeros((2, cut.chunk_points if values else 0), np.float32)
         self._gradients = np.zeros((values, self._points.shape[1]), np.float32)
         self.numbers = np.zeros(cut.encoding_numbers, np.float32)
-        """The gradient, in one piece."""
+        """The gradient as a flat array."""
 
     def kept(self, place: int) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Return where the pass leaves points and gradients, see `kernels.block.train_blocks`."""
+        """Return where the pass stores points and gradients, see `kernels.block.train_blocks`."""
         if not len(self._levels):
             return None
         return self._points, self._gradients, place
 
     def add_chunk(self, thread_pool: ThreadPool, points: int, *, is_first: bool) -> None:
-        """Add what the points of a chunk contribute; the first chunk of a step begins anew."""
+        """Add the contributions of a chunk's points; the first chunk of a step starts from 0."""
         if not len(self._levels):
             return
         gradient = self.numbers.reshape(-1, len(self._gradients) // len(self._levels))

@@ -1,4 +1,4 @@
-"""The update stage of the cpu engine: adds up gradients, and moves the parameters."""
+"""The update stage of the cpu engine, which adds up gradients and updates the parameters."""
 
 import math
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ COVERED = (Adam, Muon, Sgd)
 
 
 class Update:
-    """Moves the parameters along the sums of the shards' gradients, a part a piece of work.
+    """Updates the parameters with the sums of the shards' gradients; a piece of work is one part.
 
-    All arrays are float32. Of `parameters`, shape (n,), those of the encoding come first; its
-    gradient is complete when `run` is called. `gradients` has the shape (shards, numbers), and its
-    first row is work memory. `factors` are the copies of parameters that layers multiply by. The
-    optimizer's state becomes views of flat arrays.
+    All arrays are float32. `parameters` has the shape (n,) and begins with those of the encoding,
+    whose gradient is complete when `run` is called. `gradients` has the shape (shards, numbers),
+    and its first row is also work memory. `factors` are the copies of the parameters that layers
+    multiply by. The optimizer's state becomes views of flat arrays.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Update:
             for layer, first, end in cut.layer_parts
             if first >= linears[layer].fan_in or all(layer != other for other, *_ in cut.matrices)
         ]
-        """Layer, first and end of rows that Muon does not move, and the numbers of its matrices
-        before them, of which there is no second moment."""
+        """Layer, first and end of rows that Muon does not update, and the number of parameters in
+        Muon's matrices before these rows, which have no second moment."""
 
     def run(self, pool: ThreadPool, step: int) -> None:
-        """Move all parameters after `step` steps were taken before."""
+        """Update all parameters; `step` steps have been taken before."""
         cut, gradients, factor = self._cut, self._gradients, np.float32(1)
         if cut.matrices or self._limit < math.inf:
             norm = self._add_up(pool)
@@ -88,7 +88,7 @@ class Update:
         pool.run(move, matrices + parts + len(cut.encoding_parts))
 
     def _add_up(self, pool: ThreadPool) -> float:
-        """Add the gradients of all shards to the first one's; return the norm of the whole."""
+        """Add the gradients of all shards to the first shard's; return the norm of the sum."""
         parts, others = self._cut.layer_parts, self._cut.encoding_parts
         squares = np.zeros(len(parts) + len(others))
 
@@ -111,7 +111,7 @@ class Update:
         gradients: np.ndarray,
         numbers: np.ndarray,
     ) -> None:
-        """Move a part of `_rows`."""
+        """Update the parameters of an element of `_rows`."""
         layer, first, end, skipped = part
         frequency = self._layout.frequencies[layer]
         moment1, moment2, parameters = self._of_layers
@@ -133,7 +133,7 @@ class Update:
 
 
 def working_bytes(cut: Cut, layout: "Layout") -> int:
-    """Count the bytes of the stage beside the optimizer's state."""
+    """Count the bytes of the update stage, without the optimizer's state."""
     from neuralfield.engines.cpu.kernels.layout import row_length
 
     shapes = [sorted(_sides(layout, matrix)) for matrix in cut.matrices]
@@ -141,7 +141,7 @@ def working_bytes(cut: Cut, layout: "Layout") -> int:
 
 
 def _sides(layout: "Layout", matrix: tuple[int, int, int]) -> tuple[int, int]:
-    """Return rows and columns of one of Muon's matrices."""
+    """Return the number of rows and of columns of one of Muon's matrices."""
     from neuralfield.engines.cpu.kernels.layout import COLUMNS
 
     layer, first, end = matrix
@@ -149,12 +149,12 @@ def _sides(layout: "Layout", matrix: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def _matrix_numbers(cut: Cut, layout: "Layout", last: int) -> int:
-    """Count the numbers of Muon's matrices up to a layer, and with its own."""
+    """Count the parameters in Muon's matrices up to and including those of a layer."""
     return sum(math.prod(_sides(layout, matrix)) for matrix in cut.matrices if matrix[0] <= last)
 
 
 def _optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:
-    """Return the numbers of the optimizer, or of Muon's Adam, for the update after a step."""
+    """Return the coefficients of the optimizer, or of Muon's Adam, for the update of a step."""
     if isinstance(optimizer, Sgd):
         return np.array([rate, optimizer.momentum], np.float32)
     adam = optimizer.adam if isinstance(optimizer, Muon) else optimizer
@@ -166,7 +166,7 @@ def _optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:
 
 
 def _flat_moments(objective: ImageObjective, device: Device) -> tuple[np.ndarray, np.ndarray]:
-    """Move the optimizer's state into at most two flat arrays, of which it keeps views."""
+    """Move the optimizer's state into at most two flat arrays, and make it views of them."""
     state, names = objective.optimizer.state, list(objective.network.parameters)
     moments = [
         flatten_arrays(device, [(state, key) for key in keys])
