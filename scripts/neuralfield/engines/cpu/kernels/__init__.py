@@ -1,7 +1,7 @@
-"""Kernels for processors, compiled by Numba when they are first needed, and kept on disk.
+"""CPU kernels, which Numba compiles when they are first needed, and which are cached on disk.
 
-Everything that is compiled lives in this package, and is kept in a folder that is named after the
-text of all its files: compiled code that is out of date can never be met.
+All compiled functions are in this package. The name of the cache folder has a digest of the text of
+all the package's files, so that outdated compiled code is never loaded.
 """
 
 import hashlib
@@ -24,33 +24,34 @@ from numba.core.serialize import dumps
 from neuralfield.system.kernel_cache import KernelStore, private_folders
 
 CACHE_VARIABLE = "NEURALFIELD_CACHE_DIR"
-"""Environment variable that names another folder for what is compiled."""
+"""Environment variable that names another folder for compiled code."""
 
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML")
-"""Parts of Numba's configuration that compiled code depends on, beside the processor."""
+"""Parts of Numba's configuration, other than the processor, that compiled code depends on."""
 
 
 def entry_point(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls, for each kind of arguments, and keep it on disk."""
+    """Compile a function that Python calls, for each set of argument types; cache it on disk."""
     kernel: Any = numba.njit(nogil=True)(function)
     kernel._cache = KernelCache(function, STORE)
     return kernel
 
 
 def cache_folders() -> list[Path]:
-    """List the folders in which compiled kernels are looked for and kept, in this order."""
+    """List the folders in which compiled kernels are looked up and saved, in this order."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     parents = [Path(given).absolute()] if (given := os.environ.get(CACHE_VARIABLE)) else []
-    # a home that is not known stays "~", and would be made in the working directory
+    # an unknown home directory stays "~", which would be created in the working directory
     parents += [Path(home, "neuralfield")] if Path(home).is_absolute() else []
     name = f"cpu_kernels_{_text_digest()}"
     return [parent / name for parent in (*parents, *private_folders())]
 
 
 class KernelCache(numba.core.caching.Cache):
-    """Keeps compiled versions of a function in a `KernelStore`, each under a name of its own.
+    """Keeps compiled versions of a function in a `KernelStore`, each under its own name.
 
-    Numba's own files have no checksums, and an index that processes overwrite for each other.
+    It replaces Numba's own cache, whose files have no checksums, and in which concurrent processes
+    overwrite each other's index.
     """
 
     def __init__(self, function: Callable[..., Any], store: KernelStore) -> None:
@@ -62,7 +63,8 @@ class KernelCache(numba.core.caching.Cache):
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the version for some types, once no other process compiles it; None: compile it."""
+        """Load the version for some types, after waiting for a process that compiles it; return
+        None if this process has to compile it."""
         rtsys.initialize(target_context)
         name = self.entry_name(sig, target_context.codegen())
         found = self._load(name, target_context)
@@ -72,7 +74,7 @@ class KernelCache(numba.core.caching.Cache):
             if found is not None:
                 self._store.release(self._lock)
         if found is None:
-            # compiling starts with it anyway; loading does without these 0.4 s of imports
+            # compilation begins with this call anyway; a cached kernel avoids its 0.4 s of imports
             target_context.refresh()
         return found
 
@@ -82,11 +84,11 @@ class KernelCache(numba.core.caching.Cache):
             return None
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(content))
-        except Exception:  # written by something else under the same versions: compiled again
+        except Exception:  # not written by this code, despite equal versions: compiled again
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a version, unless it is of use to this process only."""
+        """Save a version, unless only this process can use it."""
         if self._enabled and not data.library.has_dynamic_globals:
             self._store.save(self.entry_name(sig, data.codegen), dumps(data._reduce()))
         self._store.release(self._lock)
@@ -95,10 +97,11 @@ class KernelCache(numba.core.caching.Cache):
         """Do nothing: old versions are under other names."""
 
     def entry_name(self, sig: Any, codegen: Any) -> str:
-        """Return a file's name: one for each version, kind of processor and way to compile.
+        """Return a file's name, which is unique to the version, the processor and the settings.
 
-        Code for instructions that this processor does not have would end the process. What is
-        compiled for is part of the key, whether Numba has found it or environment variables say it.
+        Code with instructions that this processor does not have would crash the process. The target
+        processor is therefore part of the key, whether Numba has detected it or environment
+        variables set it.
         """
         config: Any = numba.core.config
         settings = [repr(getattr(config, name, None)) for name in _SETTINGS]
@@ -115,7 +118,7 @@ def _text_digest() -> str:
 
 
 def _use_whole_vectors() -> None:
-    """Let loops use all of AVX-512's registers: by default LLVM leaves half of each empty."""
+    """Let loops use the full width of AVX-512 registers: by default LLVM uses only half of it."""
     config: Any = numba.core.config
     features = llvmlite.binding.get_host_cpu_features()
     if features.get("avx512f") and not (config.CPU_NAME or config.CPU_FEATURES):

@@ -1,4 +1,4 @@
-"""Entry points: what a thread does between two looks at the others, without any Python."""
+"""Entry points: the work of a thread between two synchronizations, without the interpreter."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from neuralfield.engines.cpu.kernels.points import spread
 
 @entry_point
 def pack(table, frequencies, parameters, factors):
-    """Put all parameters among the factors of products."""
+    """Copy all parameters to the factors of products."""
     for layer in range(len(table)):
         rows = table[layer, ROWS]
         pack_rows(table, layer, frequencies[layer], np.int64(0), rows, parameters, factors)
@@ -23,7 +23,7 @@ def pack(table, frequencies, parameters, factors):
 
 @kernel_part
 def _working_arrays(rows, encoding):
-    """Allocate points of a block, and with an encoding their corners in a level of a hash grid."""
+    """Allocate a block's points and, with an encoding, their corners in a level of a hash grid."""
     if encoding is None:
         return np.empty((2, rows), np.float32), None
     corners = np.empty((CORNERS, rows), np.uint32), np.empty((CORNERS, rows), np.float32)
@@ -52,16 +52,17 @@ def train_blocks(
     is_first,
     totals,
 ):
-    """Compute forward, loss and backward for some pixels of a batch, block by block.
+    """Compute the forward pass, loss and backward pass for some pixels of a batch, by blocks.
 
-    See `layout`, `encodings.encode` and `objective.losses_and_gradients` for what they read.
-    `centres` has shape (all pixels, 2); `footprint` is points of a pixel, its side, the step, and
-    the seed. `gradient` (of the layers' parameters) and `totals` (loss and squared error) are
-    written if `is_first`, and added to otherwise.
+    For the arguments of other functions see `layout`, `encodings.encode` and
+    `objective.losses_and_gradients`. `centres` has shape (all pixels, 2); `footprint` is a tuple of
+    the points per pixel, the pixel's side, the step, and the seed. `gradient` (of the layers'
+    parameters) and `totals` (loss and squared error) are overwritten if `is_first`, and accumulated
+    otherwise.
 
-    For an encoding that is trained, `kept` is float32 arrays of shapes (2, points) and (values,
-    points), to which points and gradients with respect to their encoded values are written, and the
-    place at which these pixels' begin there. If it is None, nothing is kept. For `others` and
+    For a trained encoding, `kept` is a tuple of two float32 arrays of shapes (2, points) and
+    (values, points), and an index. Points, and gradients with respect to their encoded values, are
+    written to the arrays from this index on. If `kept` is None, nothing is stored. For `others` and
     `narrowness` see `layers.forward`.
     """
     per_pixel, side, step, seed = footprint
@@ -126,10 +127,10 @@ def render_blocks(
 ):
     """Compute means and spreads of the pixels `first` to `end`, see `rendering.Renderer`.
 
-    See `layout` and `encodings.encode` for what it reads. `which` has the numbers of the pixels to
-    render; if it is empty, all are rendered. `output` is its number, and steepness. `means` has
-    shape (pixels, channels), `spreads` (pixels,). For `others` and `narrowness` see
-    `layers.forward`.
+    For the arguments of other functions see `layout` and `encodings.encode`. `which` has the
+    numbers of the pixels to render; if it is empty, all are rendered. `output` is a tuple of the
+    output function's number and its steepness. `means` has shape (pixels, channels), `spreads`
+    (pixels,). For `others` and `narrowness` see `layers.forward`.
     """
     kind, steepness = output
     last = len(table) - 1

@@ -1,8 +1,8 @@
-"""Weights of complex numbers as the real matrices that products are made with.
+"""Weights of complex numbers as the real matrices that products use.
 
-Values are rows of real parts, then imaginary parts. Weights A + i B, whose A and then B lie among
-the parameters, are the matrix [[A, B], [-B, A]]; its first half of columns where real parts alone
-go out.
+A row of values has its real parts first, then its imaginary parts. Weights A + i B, which are
+stored as A followed by B in the parameters, become the matrix [[A, B], [-B, A]], or only the first
+half of its columns if a layer's outputs are only the real parts.
 """
 
 from neuralfield.engines.cpu.kernels.layout import (
@@ -21,7 +21,7 @@ from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 @kernel_part
 def put_row(table, layer, row, column, source, frequency, factors):
-    """Put numbers, times the frequency, into a row of the matrix, and of its transpose."""
+    """Write numbers, times the frequency, to a row of the matrix and a column of its transpose."""
     start = table[layer, WEIGHTS] + row * table[layer, OUT_LENGTH] + column
     target = factors[start : start + source.size]
     for i in range(source.size):
@@ -34,7 +34,7 @@ def put_row(table, layer, row, column, source, frequency, factors):
 
 @kernel_part
 def put_complex_row(table, layer, row, source, frequency, factors):
-    """Put a row of A, or after them one of B, into its two places in the matrix."""
+    """Write a row of A, or of B after all rows of A, to both of its places in the matrix."""
     pairs, columns = table[layer, PAIRS], table[layer, COLUMNS]
     has_imaginary_parts = columns < table[layer, FAN_OUT]
     if row < pairs:
@@ -49,9 +49,9 @@ def put_complex_row(table, layer, row, source, frequency, factors):
 
 @kernel_part
 def gather_gradients(table, gradient):
-    """Add up what belongs to the same number: into the first COLUMNS of all rows.
+    """Add up the gradients of each number's two places, into the first COLUMNS of all rows.
 
-    The rows of A's gradient are then followed by those of B's, as among the parameters.
+    The rows of A's gradient are then followed by those of B's, as in the parameters.
     """
     for layer in range(len(table)):
         pairs, columns = table[layer, PAIRS], table[layer, COLUMNS]

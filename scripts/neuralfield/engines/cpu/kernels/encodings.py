@@ -18,11 +18,12 @@ _TWO_PI = np.float32(2 * math.pi)
 def encode(table, memory, points, count, encoding, corners):
     """Encode `count` points, shape (2, rows), as rows of the first layer's values.
 
-    `encoding` is None where points themselves are the values, for which nothing else is compiled.
-    Otherwise it is its number; sides of the training image in pixels, for corners; frequencies of
-    shape (2, F), for Fourier features, with polynomials behind them or without; levels and features
-    of a hash grid, see `grids`. Arrays are empty where they have no meaning. `corners` is work
-    memory, see `grids.find_corners`; for `table` and `memory` see `layout`.
+    `encoding` is None if the points themselves are the values; other encodings are then not
+    compiled. Otherwise it is a tuple: the encoding's number; width and height of the training image
+    in pixels, for corners; frequencies of shape (2, F), for Fourier features with or without
+    polynomials after them; levels and features of a hash grid, see `grids`. Arrays that an encoding
+    does not use are empty. `corners` is work memory, see `grids.find_corners`; for `table` and
+    `memory` see `layout`.
     """
     start, length = table[0, VALUES], table[0, IN_LENGTH]
     if encoding is None:
@@ -62,7 +63,7 @@ def _put_frequencies(x, y, across, down, angles):
 
 @kernel_part
 def _put_polynomials(x, y, values):
-    """Write the Chebyshev polynomials T_0, T_1, ... of x and of y, in turns."""
+    """Write the Chebyshev polynomials T_0, T_1, ... of x and of y, alternately."""
     two = np.float32(2)
     before_x, before_y = x, y  # T_-1 is T_1
     now_x = now_y = np.float32(1)

@@ -11,7 +11,7 @@ from neuralfield.engines.cpu.kernels.parts import kernel_part
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 _TO_INTEGER = np.float32(12582912.0)
-"""1.5 * 2 ** 23: a number added to it is rounded to a whole one, whose bits are the lowest."""
+"""1.5 * 2 ** 23: adding it rounds a number to an integer, which is in the sum's lowest bits."""
 _TWO_BY_PI = np.float32(2 / np.pi)
 _HALF_PI_1 = np.float32(1.5703125)
 _HALF_PI_2 = np.float32(4.837512969970703e-4)
@@ -19,18 +19,19 @@ _HALF_PI_3 = np.float32(7.549533620476723e-8)
 _HALF_PI_4 = np.float32(2.563344151594519e-12)
 """Pi / 2 in parts of few bits, so that their products with whole numbers are exact."""
 _LARGEST = np.float32(0.8)
-"""A little more than pi / 4: a reduced argument is larger only where its argument is huge."""
+"""A little more than pi / 4: a reduced argument is larger only if the argument was huge."""
 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN_2_1, _LN_2_2 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _MOST_EXPONENT = np.float32(87.0)
 LEAST_EXPONENT = np.float32(-40.0)
-"""The least exponent of a bell that is not taken for 0; as in `ops.gaussian`."""
+"""Exponent of a Gaussian at and below which its value is set to 0; as in `ops.gaussian`."""
 
 
 @kernel_part(**_OPTIONS)
 def sine_and_cosine(x):
-    """Compute both at once, which share the reduction to [-pi / 4, pi / 4], as in Cephes."""
+    """Compute the sine and the cosine, which share the reduction to [-pi / 4, pi / 4], as in
+    Cephes."""
     shifted = x * _TWO_BY_PI + _TO_INTEGER
     quadrant = np.float32(shifted).view(np.int32)
     k = shifted - _TO_INTEGER
@@ -56,7 +57,7 @@ def sine_and_cosine(x):
 
 @kernel_part(**_OPTIONS)
 def exponential(x):
-    """Compute e ** x, of x cut to [-87, 87]."""
+    """Compute e ** x for x clipped to [-87, 87]."""
     x = _MOST_EXPONENT if x > _MOST_EXPONENT else x
     x = -_MOST_EXPONENT if x < -_MOST_EXPONENT else x
     shifted = x * _LOG2_E + _TO_INTEGER
@@ -101,7 +102,7 @@ def _tanh(x, frequency):
 
 @kernel_part(**_OPTIONS)
 def _relu(x, frequency):
-    # a NaN stays one
+    # NaN stays NaN
     return (np.float32(0), np.float32(0)) if x <= 0 else (x, np.float32(1))
 
 
@@ -122,7 +123,7 @@ def _variable_sine(x, frequency):
 @kernel_part(**_OPTIONS)
 def _gaussian(x, frequency):
     exponent = -(x * x)
-    # no number so small that processors are slow at its products; a NaN stays one
+    # 0 in place of tiny numbers, with which products are slow on CPUs; NaN stays NaN
     value = np.float32(0) if exponent <= LEAST_EXPONENT else exponential(exponent)
     return value, np.float32(-2) * x * value
 
@@ -135,28 +136,28 @@ ACTIVATIONS = {
     "variable sine": _variable_sine,
     "gaussian": _gaussian,
 }
-"""x, frequency -> the activation and its gradient with respect to x, which has the frequency in it
-already. Kernels know each by its place here: see `activate`."""
+"""Functions (x, frequency) -> (activation, its derivative with respect to x), where x is already
+multiplied by the frequency. Kernels identify each by its index here: see `activate`."""
 
 SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
 
 ROW_ACTIVATIONS = ("product", "gabor")
-"""Activations that combine the numbers of a row, see `row_activations`; kernels know each by its
-place after those of `ACTIVATIONS`."""
+"""Activations that combine the numbers of a row, see `row_activations`; kernels number them after
+those of `ACTIVATIONS`."""
 
 PRODUCT = len(ACTIVATIONS)
-"""The first of them."""
+"""Number of the first of `ROW_ACTIVATIONS`."""
 
 
 def _row_loop(function):
-    """Make a loop over a row of arguments, which gradients replace."""
+    """Make a loop over a row of arguments, which the derivatives overwrite."""
 
     def over_row(argument, value, frequency):
         for i in range(argument.size):
             value[i], argument[i] = function(argument[i], frequency)
 
-    # Compiled code goes by its name and a number that begins anew in each process: of two loops of
-    # one name, code that was kept by another process would be taken for the wrong one.
+    # Numba identifies compiled code by its name and a number that starts anew in each process. If
+    # two loops had the same name, code cached by another process could be used for the wrong loop.
     over_row.__qualname__ = over_row.__name__ = f"{function.__name__}_over_row"
     return kernel_part(over_row, **_OPTIONS)
 
@@ -167,7 +168,7 @@ _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row
 
 @kernel_part(**_OPTIONS)
 def activate(kind, frequency, argument, value, others):
-    """Compute an activation of a row of numbers, which its gradients replace.
+    """Compute an activation of a row of arguments, which its derivatives overwrite.
 
     If `others` is None, only sines are compiled.
     """

@@ -1,8 +1,8 @@
 """Hash grids, as in `fields.hashgrid`: features of points, and gradients of the features.
 
-Corners and weights are found anew wherever they are needed, although those of pixels' centres are
-the same in every step: that is vector code and a small part of a step, and nothing has to be kept
-and read again for each point and level.
+Corners and weights are recomputed wherever they are needed, although those of pixels' centres are
+the same in every step. The computation is vectorized and a small part of a step, and nothing has to
+be stored and loaded for each point and level.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ RESOLUTION, START, TABLE_ROWS, IS_HASHED, COLUMNS, SKIPPED = range(6)
 CORNERS = 4
 
 _POINTS_AT_ONCE = 512
-"""Their corners stay in a core's nearest cache."""
+"""Number of points that are processed together: their corners stay in a core's nearest cache."""
 
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 _PRIME = np.int32(HASH_PRIME - (1 << 32))
-"""The spatial hash's prime, whose lowest bits are the same in 32 bits as in more."""
+"""The spatial hash's prime in 32 bits; the lowest bits of hashes are the same as in more bits."""
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @kernel_part(**_OPTIONS)
 def _near_corner(coordinate, resolution):
-    """Find the corner of a point's cell nearest to the origin, along an axis, and how far the
-    point is from there."""
+    """Find the corner of a point's cell nearest to the origin, along an axis, and the distance of
+    the point from it."""
     position = (coordinate + _ONE) * _HALF * resolution
     # a point on the far edge belongs to the last cell
     near = min(max(np.floor(position), _ZERO), resolution - _ONE)
@@ -37,10 +37,10 @@ def _near_corner(coordinate, resolution):
 
 @kernel_part(**_OPTIONS)
 def find_corners(level, size, xs, ys, places, weights):
-    """Find the corners that points are interpolated from in a level with `size` features a corner.
+    """Find the corners that points are interpolated from in a level with `size` features each.
 
-    `places` and `weights`, shape (4, at least n), are written: where the corners' features begin
-    among those of the level, and the corners' weights.
+    Writes `places` and `weights`, both of shape (4, at least n): the indices at which the corners'
+    features begin among those of the level, and the corners' weights.
     """
     resolution, rows = np.float32(level[RESOLUTION]), level[TABLE_ROWS]
     side, skipped = np.int32(level[COLUMNS]), np.int32(level[SKIPPED])
@@ -75,7 +75,7 @@ def _put_weights(u, v, weights, i):
 
 @kernel_part
 def put_features(levels, features, points, count, memory, start, length, corners):
-    """Put features of points, shape (2, at least count), as rows of the first layer's values.
+    """Write features of points, shape (2, at least count), as rows of the first layer's values.
 
     `levels` has shape (L, 6), `features` (rows, size). Rows begin at `start` of `memory`, `length`
     numbers apart. `corners` is work memory: places and weights, see `find_corners`.
@@ -103,9 +103,9 @@ def _interpolate(numbers, places, weights, count, target, length):
 def add_level_gradient(levels, number, points, gradients, count, gradient, is_first):
     """Sum the gradient of a level's features in the order of the points.
 
-    `points` has shape (2, at least count); `gradients`, with respect to their features, (L * size,
-    at least count). `gradient`, shape (rows, size), is written if `is_first`, and added to
-    otherwise.
+    `points` has shape (2, at least count); `gradients`, with respect to the points' features, has
+    shape (L * size, at least count). `gradient`, shape (rows, size), is overwritten if `is_first`,
+    and accumulated otherwise.
     """
     level, size = levels[number], gradient.shape[1]
     first, rows = level[START], level[TABLE_ROWS]

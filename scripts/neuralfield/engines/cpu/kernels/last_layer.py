@@ -1,4 +1,4 @@
-"""The last layer: too few values out for tiles, so that vectors lie along the values in."""
+"""The last layer, whose outputs are too few for tiles, so that vectors are parts of its inputs."""
 
 from neuralfield.engines.cpu.kernels.functions import PRODUCT
 from neuralfield.engines.cpu.kernels.layout import (
@@ -54,7 +54,8 @@ def forward_last(table, rows, memory, factors):
 
 @kernel_part
 def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness):
-    """Compute gradients of the layer and of the one before from the loss's in its GRADIENTS."""
+    """Compute the gradients of the layer's parameters, and turn the GRADIENTS of the layer before
+    into gradients of the loss; the layer's own GRADIENTS must be the loss's already."""
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]

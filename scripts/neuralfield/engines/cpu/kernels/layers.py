@@ -1,7 +1,7 @@
 """Layers of a network, forward and backward, for a block of points.
 
-Biases are a last row of the weights, and meet a column of ones among the values: they are added,
-and their gradients summed, by the products that are made anyway.
+Biases are the last row of the weights, and the last column of the values is ones. The matrix
+products of weights and values thereby add the biases and sum their gradients.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ from neuralfield.engines.cpu.kernels.row_activations import (
 from neuralfield.engines.cpu.kernels.tiles import VECTOR, product
 
 _STEP, _WRITE = np.int64(4), np.int64(0)
-"""Arguments of `product`: bytes from one factor to the next, and not to add."""
+"""Arguments of `product`: the stride of factors in bytes, and to overwrite instead of add."""
 
 
 @kernel_part
@@ -47,7 +47,7 @@ def padded(columns):
 
 @kernel_part
 def pack_rows(table, layer, frequency, first, end, parameters, factors):
-    """Put some rows of a layer's parameters among the factors, and transposed too."""
+    """Copy some rows of a layer's parameters to the factors, both as they are and transposed."""
     fan_in, columns = table[layer, FAN_IN], table[layer, COLUMNS]
     for row in range(first, end):
         start = table[layer, PARAMETERS] + row * columns
@@ -60,7 +60,7 @@ def pack_rows(table, layer, frequency, first, end, parameters, factors):
 
 @kernel_part
 def set_ones(table, layer, rows, memory):
-    """Fill the column that biases are multiplied with."""
+    """Fill the column of ones that biases are multiplied by."""
     if table[layer, ROWS] > table[layer, FAN_IN]:
         start = table[layer, VALUES] + table[layer, FAN_IN]
         for row in range(rows):
@@ -69,11 +69,12 @@ def set_ones(table, layer, rows, memory):
 
 @kernel_part
 def forward(table, frequencies, rows, memory, factors, others, narrowness):
-    """Compute all layers, from the values that go into the first.
+    """Compute all layers from the inputs of the first layer.
 
-    The last one's numbers, before the output function, are left in its GRADIENTS, and elsewhere the
-    derivatives of activations. For `others` see `functions.activate`; `narrowness` is that of
-    `row_activations.activate_rows`, or None, if no activation combines numbers of a row.
+    The outputs of the last layer, before the output function, are written to its GRADIENTS. Those
+    of other layers receive the derivatives of their activations. For `others` see
+    `functions.activate`; `narrowness` is that of `row_activations.activate_rows`, or None, if no
+    activation combines numbers of a row.
     """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
@@ -99,11 +100,12 @@ def forward(table, frequencies, rows, memory, factors, others, narrowness):
 
 @kernel_part
 def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness):
-    """Go back through all layers, from the loss's gradients in the last one's GRADIENTS.
+    """Propagate gradients through all layers, from the loss's in the last layer's GRADIENTS.
 
-    `gradient` is a shard's, with respect to parameters times frequency; it is added to if `add`,
-    and written otherwise. Those with respect to the first layer's inputs are kept from `place` on,
-    see `block.train_blocks`. For `narrowness` see `forward`, for the rest `layout`.
+    `gradient` is a shard's gradient with respect to parameters times frequency; it is accumulated
+    if `add`, and overwritten otherwise. Gradients with respect to the first layer's inputs are
+    stored in `kept` from index `place` on, see `block.train_blocks`. For `narrowness` see
+    `forward`, for the rest `layout`.
     """
     backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data

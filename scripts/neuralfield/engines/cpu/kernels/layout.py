@@ -14,37 +14,40 @@ COLUMNS, BIASES, PAIRS, FACTORS = range(12, 16)
 """Columns of the table.
 
 FAN_IN, FAN_OUT: of a layer. ROWS: FAN_IN, and one more for biases. ACTIVATION: its number, or -1.
-IN_LENGTH, OUT_LENGTH: numbers from one row to the next of arrays with ROWS or FAN_OUT numbers in a
-row. A layer's OUT_LENGTH is the next one's IN_LENGTH, so that an activation is one long loop; not
-where a product leaves fewer values.
+IN_LENGTH, OUT_LENGTH: row strides of arrays with ROWS or FAN_OUT numbers in a row. A layer's
+OUT_LENGTH is the next layer's IN_LENGTH, so that an activation is one long loop, except where a
+product reduces the number of values.
 
-Then where arrays begin: VALUES (what goes into the layer, with a column of ones for biases) and
-GRADIENTS (derivatives of its activation; later gradients of the loss) in a thread's memory; WEIGHTS
-(with biases as a last row) and TRANSPOSED (without), both times the frequency, among the factors;
-PARAMETERS in the parameters; GRADIENT in a shard's gradient.
+The next columns are the indices at which arrays begin: in a thread's memory, VALUES (the layer's
+inputs, with a column of ones for biases) and GRADIENTS (derivatives of its activation; later
+gradients of the loss); in the factors, WEIGHTS (with biases as the last row) and TRANSPOSED
+(without biases), both multiplied by the frequency; PARAMETERS in the parameters; GRADIENT in a
+shard's gradient.
 
-COLUMNS: numbers of a row of weights among the parameters. BIASES: numbers of the biases there. Both
+COLUMNS: count of numbers per row of weights in the parameters. BIASES: count of biases there. Both
 are FAN_OUT, unless values are complex. PAIRS: half of FAN_IN, if weights are complex, see
-`complex_weights`; 0 otherwise. FACTORS: equal parts of the output that an activation multiplies.
+`complex_weights`; 0 otherwise. FACTORS: number of equal parts of the output that an activation
+multiplies with each other.
 """
 
 _BLOCK_NUMBERS = 400_000
 _LEAST_ROWS, _MOST_ROWS, _ROWS_STEP = 48, 480, 48
-"""A block has as many points as let all its numbers take 1.6 MB, about a core's cache. Part of the
-result, as gradients are summed block by block, so it is the same on all machines."""
+"""Size of a block: as many points as fit into 1.6 MB with all their numbers, about a core's cache.
+It is the same on all machines, because gradients are summed block by block, so that the result
+depends on it."""
 
 
 def row_length(columns: int) -> int:
-    """Count the numbers from one row to the next: a whole and odd number of vectors.
+    """Return the stride of rows in numbers, which is an odd number of whole vectors.
 
-    Odd, so that rows that are worked on together do not compete for the same places in a cache.
+    It is odd so that rows that are processed together do not compete for the same cache sets.
     """
     return ((columns + VECTOR - 1) // VECTOR | 1) * VECTOR
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The table of a network, and how much memory it describes."""
+    """The table of a network, and the sizes of the memory that it describes."""
 
     table: np.ndarray  # int64, shape (layers, 16)
     frequencies: np.ndarray  # float32, shape (layers,)
@@ -52,17 +55,18 @@ class Layout:
     thread_numbers: int  # length of a thread's memory
     factor_numbers: int
     gradient_numbers: int  # of a shard's gradient
-    scratch: int  # where in a thread's memory a few rows of gradients are put
+    scratch: int  # index in a thread's memory at which a few rows of gradients are stored
 
 
 SCRATCH_ROWS = 48
-"""Rows that a layer is done for before the next ones: their values are still near the core."""
+"""Number of rows that a layer processes at a time, so that their values are still in a near cache
+for the operation after the product."""
 
 
 def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
     """Make the layout of a network; all `points` of a pixel pass through it together.
 
-    If it is not trained, every second layer uses the same memory.
+    Without training, layers use two areas of memory in turn.
     """
     kinds = [*ACTIVATIONS, *ROW_ACTIVATIONS]
     table = np.zeros((len(plan.layers), 16), np.int64)

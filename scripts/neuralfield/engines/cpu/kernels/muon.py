@@ -1,4 +1,4 @@
-"""Muon's step of a matrix between hidden layers, as in `nn.optimizers`."""
+"""Muon's update of a matrix between hidden layers, as in `nn.optimizers`."""
 
 import math
 
@@ -21,11 +21,12 @@ from neuralfield.nn.optimizers import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, Muon
 _A, _B, _C = (np.float32(factor) for factor in NEWTON_SCHULZ)
 _KEPT, _FRESH = np.float32(Muon.momentum), np.float32(1 - Muon.momentum)
 _PANEL = 48
-"""Rows of a product that are computed together: whole tiles and whole vectors."""
+"""Number of rows of a product that are computed together: whole tiles and whole vectors."""
 
 
 def work_arrays(fan_in: int, fan_out: int) -> tuple[np.ndarray, ...]:
-    """Make the work memory of `move_matrix`: two arrays like the matrix, two small squares."""
+    """Make the work memory of `move_matrix`: two arrays of the matrix's size, and two squares of
+    its shorter side."""
     shorter, longer = sorted((fan_in, fan_out))
     row = row_length(shorter)
     return tuple(aligned(n * row).reshape(n, row) for n in (longer, longer, shorter, shorter))
@@ -35,14 +36,14 @@ def work_arrays(fan_in: int, fan_out: int) -> tuple[np.ndarray, ...]:
 def move_matrix(
     table, layer, first, end, frequency, scale, gradient, momentum, parameters, factors, rate, work
 ):
-    """Move some rows of a layer's weights, a matrix, along its orthogonalised momentum, by `rate`.
+    """Update some rows of a layer's weights, a matrix, along its orthogonalised momentum.
 
-    `gradient` is the sum of all shards, and `scale` is what it is multiplied by. `momentum` is that
-    of all layers' parameters. `factors` are brought up to date. For `work` see `work_arrays`, for
-    `table` see `layout`.
+    `gradient` is the sum over all shards, and is multiplied by `scale`. `momentum` is that of all
+    layers' parameters, and `rate` the factor of the orthogonalised matrix. `factors` are updated
+    too. For `work` see `work_arrays`, for `table` see `layout`.
     """
     rows, columns = end - first, table[layer, COLUMNS]
-    is_wide = rows < columns  # then x is the transpose, so that its squares are small
+    is_wide = rows < columns  # then x is the transpose, so that x' x is small
     x = work[0]
     squares = 0.0
     for i in range(rows):
@@ -77,7 +78,10 @@ def _divide(x, columns, norm):
 
 @kernel_part
 def _orthogonalised(x, following, square, polynomial, side):
-    """Replace x, of `side` columns, five times by x (a + b x' x + c (x' x)^2) in either array."""
+    """Replace x, of `side` columns, five times by x (a + b x' x + c (x' x)^2), and return it.
+
+    The result is in the array `x` or in `following`, which are used in turn.
+    """
     to, row_bytes = square.ctypes.data, 4 * square.shape[1]
     for _ in range(NEWTON_SCHULZ_STEPS):
         address = x.ctypes.data
@@ -101,7 +105,7 @@ def _orthogonalised(x, following, square, polynomial, side):
 
 @kernel_part
 def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
-    """Compute the upper half, at least, of a product that is symmetric; see `product`."""
+    """Compute at least the upper triangle of a symmetric product; see `product`."""
     for first in range(0, side, _PANEL):
         left, right, to = a + first * a_row, b + 4 * first, c + first * (row_bytes + 4)
         rows, columns = min(_PANEL, side - first), padded(side - first)
@@ -110,7 +114,7 @@ def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
 
 @kernel_part
 def _mirror(square, side):
-    """Copy the upper half of a matrix to the lower one."""
+    """Copy the upper triangle of a matrix to the lower triangle."""
     for row in range(side):
         for column in range(row):
             square[row, column] = square[column, row]

@@ -1,6 +1,7 @@
-"""Values from the last layer's numbers, the loss and its gradients, as in `losses` and `Output`.
+"""Output values of the last layer's numbers, the loss and its gradients, as in `losses` and
+`Output`.
 
-The few numbers here are worked on in float64.
+They are computed in float64, because they are few.
 """
 
 import math
@@ -15,7 +16,7 @@ _PROBABILITY_MARGIN = 1e-7
 
 @kernel_part
 def output_value(kind, steepness, z):
-    """Compute the value that a last number stands for."""
+    """Compute the output value of a number of the last layer."""
     if kind == _SIGMOID:
         return 0.5 + 0.5 * math.tanh(0.5 * steepness * z)
     return 0.5 + 0.5 * z
@@ -34,7 +35,7 @@ def loss_of_value(kind, delta, value, target):
     if kind == _SQUARED:
         return difference * difference, 2 * difference
     if kind == _CROSS_ENTROPY:
-        # a NaN stays one
+        # NaN stays NaN
         p = _PROBABILITY_MARGIN if value < _PROBABILITY_MARGIN else value
         p = 1 - _PROBABILITY_MARGIN if p > 1 - _PROBABILITY_MARGIN else p
         loss = -(target * math.log(p) + (1 - target) * math.log1p(-p))
@@ -47,13 +48,13 @@ def loss_of_value(kind, delta, value, target):
 
 @kernel_part
 def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
-    """Return loss and squared error of a block; its numbers are replaced by the loss's gradients.
+    """Return the loss and squared error of a block; overwrite its numbers with their gradients.
 
-    Numbers lie point by point, `length` from one to the next. One point of a pixel is its centre;
-    more are two groups, see `neuralfield.nn.sampling.Footprint`. `targets` has shape (all pixels,
+    The stride of points in `numbers` is `length`. The only point of a pixel is its centre; several
+    points are two groups, see `neuralfield.nn.sampling.Footprint`. `targets` has shape (all pixels,
     channels); `weights`, of squared errors, is float64, of shape (all pixels,) or empty.
-    `objective` is numbers of output and loss, steepness, huber's delta, and 1 / values in the
-    batch.
+    `objective` is a tuple of the numbers of the output and of the loss, the steepness, Huber's
+    delta, and 1 / (values in the batch).
     """
     output, kind, steepness, delta, share = objective
     loss = squared = 0.0

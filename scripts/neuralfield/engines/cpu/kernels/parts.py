@@ -1,7 +1,7 @@
-"""Functions that only kernels call: compiled into the kernels, and not to be called by themselves.
+"""Functions that are compiled into the kernels that call them, and that Python cannot call.
 
-Numba would make wrappers and machine code of each, which nobody calls: half of the time that it
-takes to compile a kernel for the first time.
+Numba would generate wrappers and machine code for each of them, which nothing calls, and which take
+half of the time of a kernel's first compilation.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def kernel_part(function: Callable[..., Any] | None = None, **options: Any) -> A
 
 
 class _PartLibrary(JITCodeLibrary):
-    """Optimized code that is linked into that of kernels, without machine code of its own."""
+    """Optimized code that is linked into the code of kernels, without machine code of its own."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -28,15 +28,15 @@ class _PartLibrary(JITCodeLibrary):
 
 
 class _PartCompiler(Compiler):
-    """Numba's compiler up to the code that is linked into other functions."""
+    """Numba's compiler, which stops at the code that is linked into other functions."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         super().__init__(typing, target, _PartLibrary(target.codegen(), "part"), *rest)
         self.state.flags.no_compile = True
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile a function, and let others find its code."""
-        # Numba knows the code by what calls it from Python: here a function that only fails
+        """Compile a function, and register its code for the functions that call it."""
+        # Numba identifies the code by its Python entry point: here a function that only raises
         found = super().compile_extra(func)._replace(entry_point={}.__getitem__)
         libraries = [found.library]
         self.state.targetctx.insert_user_function(found.entry_point, found.fndesc, libraries)

@@ -1,6 +1,6 @@
-"""Kernels that compare the patches of an image with each other, and filter those that are alike.
+"""Kernels that compare the patches of an image with each other, and filter similar ones together.
 
-Sums are taken in an order that does not depend on threads.
+The order of sums does not depend on threads.
 """
 
 import numpy as np
@@ -19,18 +19,19 @@ from neuralfield.engines.patch_groups import (
 _PIXELS = PATCH_PX * PATCH_PX
 
 _SIDE = 2 * REACH_PX + 1
-"""Side of the square of corners that similar patches may have."""
+"""Side of the square in which the corners of similar patches lie."""
 
 _PLACES = np.array([int(f"{rank:0{GROUP.bit_length() - 1}b}"[::-1], 2) for rank in range(GROUP)])
-"""Places of patches in their group, by rank: similar ones meet first in `_haar`."""
+"""Indices of patches in their group, by rank; `_haar` first combines those of nearby ranks."""
 
 _REORDERED = {"contract", "reassoc", "nsz"}
-"""Sums may be taken in another order, the same each time, in which they use vectors."""
+"""Floating-point options that let the compiler reorder sums so that they use vectors; the order is
+the same in every run."""
 
 
 @entry_point
 def find_similar(image, tops, lefts, start, stop, found):
-    """Find the patches that are most like each of some patches, within a square around it.
+    """Find the patches that are most similar to each of some patches, in a square around it.
 
     Parameters
     ----------
@@ -38,10 +39,10 @@ def find_similar(image, tops, lefts, start, stop, found):
     tops, lefts : int32, shape (patches,)
         Corners of all patches that groups are found for.
     start, stop : int
-        Those of them to take.
+        The range of patches to process.
     found : uint16, shape (patches, GROUP)
-        Corners of the most similar ones, the patch itself first: places in the square of the
-        corners within reach, row by row. Where there are fewer, they are repeated.
+        Corners of the most similar patches, the patch itself first, as indices into the square of
+        the corners within reach, row by row. If there are fewer than GROUP, they are repeated.
     """
     height, width = image.shape
     distances = np.empty(_SIDE, np.float32)
@@ -62,7 +63,7 @@ def find_similar(image, tops, lefts, start, stop, found):
                         difference = image[other + row, first + column + place] - own
                         distances[place] += difference * difference
             if other == top:
-                distances[left - first] = -1  # before equal ones
+                distances[left - first] = -1  # the patch itself comes before equal ones
             for place in range(count):
                 if kept == GROUP and distances[place] >= nearest[GROUP - 1]:
                     continue
@@ -82,17 +83,17 @@ def find_similar(image, tops, lefts, start, stop, found):
 def filter_groups(
     image, tops, lefts, start, stop, stride_px, found, threshold, first_row, sums, weights
 ):
-    """Filter groups of similar patches by a hard threshold, and add up what each pixel gets.
+    """Filter groups of similar patches by a hard threshold, and sum the results for each pixel.
 
     Differences from the mean of a group are transformed by its own principal components within
     patches and by Haar wavelets across them; numbers below the threshold become 0 (Dabov, Foi,
     Katkovnik & Egiazarian, "BM3D image denoising with shape-adaptive principal component analysis",
-    2009). A group counts more if fewer numbers stay.
+    2009). A group has a larger weight if fewer of its numbers reach the threshold.
 
-    The components are found nearly, from those of the group before, by orthogonal iteration:
-    products of the covariances with a basis are made orthonormal (Golub & Van Loan, *Matrix
-    Computations*, 4th edition, section 8.2.4). Neighbouring groups have similar components, so that
-    one turn does. Groups that are flat need none, see `_is_flat`.
+    The components are approximated by orthogonal iteration, which starts from the components of the
+    previous group: products of the covariances with a basis are made orthonormal (Golub & Van Loan,
+    *Matrix Computations*, 4th edition, section 8.2.4). One iteration is enough, because
+    neighbouring groups have similar components. Flat groups need no components, see `_is_flat`.
 
     Parameters
     ----------
@@ -100,14 +101,14 @@ def filter_groups(
     tops, lefts, found
         See `find_similar`.
     start, stop, stride_px : int
-        The groups to take, from left to right: those that lie so far from each other, and the last
-        ones along each axis.
+        The range of patches, from left to right, of which groups are filtered: those whose corner
+        is a multiple of `stride_px`, or the last one, along each axis.
     threshold : float32
     first_row : int
-        The row of the image that the first row of `sums` is.
+        The row of the image that corresponds to the first row of `sums`.
     sums, weights : float32, shape (rows, width)
-        Weighted sums of the filtered pixels are added to the one, and the weight of each patch, at
-        its corner, to the other.
+        The filtered pixels times their weight are added to `sums`, and the weight of each patch is
+        added to `weights` at its corner.
     """
     corners = np.empty((GROUP, 2), np.int32)
     numbers = np.empty((GROUP, _PIXELS), np.float32)
@@ -120,7 +121,7 @@ def filter_groups(
     for pixel in range(_PIXELS):
         basis[pixel, pixel] = 1
     last_top, last_left = image.shape[0] - PATCH_PX, image.shape[1] - PATCH_PX
-    before_px = last_left  # where the group before lies, unless that was flat
+    before_px = last_left  # left edge of the previous group, unless it was flat
     for number in range(start, stop):
         top, left = tops[number], lefts[number]
         if (top % stride_px and top < last_top) or (left % stride_px and left < last_left):
@@ -130,7 +131,7 @@ def filter_groups(
             corners[rank, 0] = top + place // _SIDE - REACH_PX
             corners[rank, 1] = left + place % _SIDE - REACH_PX
         _gather(image, corners, numbers, means)
-        kept = 2  # the mean of all pixels counts
+        kept = 2  # the mean of all pixels counts as two
         if _is_flat(numbers, threshold):
             numbers[:] = 0
             before_px = last_left
@@ -158,7 +159,7 @@ def filter_groups(
 
 @kernel_part(fastmath=_REORDERED)
 def _gather(image, corners, numbers, means):
-    """Take the pixels of a group as their means and the differences from these."""
+    """Load the pixels of a group, and separate their means and the differences from these."""
     means[:] = 0
     for rank in range(GROUP):
         top, left, place = corners[rank, 0], corners[rank, 1], _PLACES[rank]
@@ -177,7 +178,7 @@ def _gather(image, corners, numbers, means):
 
 @kernel_part(fastmath=_REORDERED)
 def _is_flat(numbers, threshold):
-    """Return whether no number can reach the threshold, in whichever basis."""
+    """Return whether no number can reach the threshold in any orthonormal basis."""
     flat = numbers.reshape(GROUP * _PIXELS)
     total = np.float32(0)
     for place in range(GROUP * _PIXELS):
@@ -199,9 +200,9 @@ def _scatter(numbers, means, corners, weight, first_row, sums, weights):
 
 @kernel_part(fastmath=_REORDERED)
 def _multiply_in_pairs(numbers, covariances):
-    """Sum up the products of each two pixels over a group."""
+    """Sum the products of every two pixels over a group, and regularize the result."""
     covariances[:] = 0
-    for start in range(0, GROUP, _PIXELS):  # so few that their sums stay in registers
+    for start in range(0, GROUP, _PIXELS):  # few enough that their sums stay in registers
         for first in range(_PIXELS):
             for second in range(_PIXELS):
                 product = np.float32(0)
@@ -217,7 +218,7 @@ def _multiply_in_pairs(numbers, covariances):
 
 @kernel_part(fastmath=_REORDERED)
 def _make_orthonormal(products, basis):
-    """Write to `basis` the rows of `products`, made orthonormal one after another."""
+    """Make the rows of `products` orthonormal one after another, and write them to `basis`."""
     for row in range(_PIXELS):
         square = np.float32(0)
         for pixel in range(_PIXELS):
@@ -262,7 +263,7 @@ def _inverse_haar(numbers):
 
 @kernel_part
 def _haar_level(numbers, half):
-    """Replace pairs of patches by their sums and differences: twice, they are what they were."""
+    """Replace pairs of patches by their scaled sums and differences; it is its own inverse."""
     scale = np.float32(np.sqrt(0.5))
     flat, count = numbers.reshape(GROUP * _PIXELS), half * _PIXELS
     low, high = flat[:count], flat[count : 2 * count]

@@ -52,7 +52,7 @@ def spread(pixel, step, points, seed, words, offsets):
         for point in range(count):
             across, down = words[2 * point], words[2 * point + 1]
             key = ((across & np.uint64(255)) << np.uint64(8)) | (down & np.uint64(255))
-            # the row of a point: a stable sort of the keys, as places of the sorted ones
+            # the points' rows are the argsort of their keys; `place` is this point's rank
             place = 0
             for other in range(count):
                 word = words[2 * other]
@@ -62,7 +62,7 @@ def spread(pixel, step, points, seed, words, offsets):
                 if rival < key or (rival == key and other < point):
                     place += 1
             offsets[start + point, 0] = (point + _uniform(across)) / count - 0.5
-            # written so that the point that comes at `place` has this one's number as its row
+            # the point with the number `place` gets this point's number as its row
             offsets[start + place, 1] = point
         for point in range(count):
             down = words[2 * point + 1]

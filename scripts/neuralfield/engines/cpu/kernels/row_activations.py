@@ -1,4 +1,4 @@
-"""Activations that combine the numbers of a row: products of its parts, and complex wavelets."""
+"""Activations that combine the numbers of a row: products of parts of it, and complex wavelets."""
 
 import numpy as np
 
@@ -26,9 +26,9 @@ _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 def activate_rows(table, layer, first, count, memory, narrowness):
     """Compute the activation of rows of a layer's GRADIENTS, into the next layer's VALUES.
 
-    Derivatives of products replace their arguments. Arguments of wavelets are left: together with
-    the values they give the derivatives. `narrowness` of wavelets is the square of their scale over
-    their frequency; 0 for products.
+    Derivatives of products overwrite the arguments. Arguments of wavelets stay, because derivatives
+    are computed from them and the values. `narrowness` of wavelets is (scale / frequency) ** 2; it
+    is 0 for products.
     """
     size, factors = table[layer, FAN_OUT], table[layer, FACTORS]
     kept, behind = np.empty(size, np.float32), np.empty(size // factors, np.float32)
@@ -47,7 +47,7 @@ def activate_rows(table, layer, first, count, memory, narrowness):
 def gradients_before_rows(table, layer, first, count, memory, found, length, narrowness):
     """Replace a layer's GRADIENTS by gradients with respect to its activation's arguments.
 
-    `found` are those with respect to the values, in rows of `length` numbers.
+    `found` has the gradients with respect to the activation's values, in rows of `length` numbers.
     """
     size = table[layer, FAN_OUT]
     part = size // table[layer, FACTORS]
@@ -73,9 +73,9 @@ def multiply(target, source):
 
 @kernel_part
 def _multiply_parts(argument, value, factors, kept, behind):
-    """Multiply equal parts; each is replaced by the product of the others.
+    """Multiply equal parts with each other, and replace each part by the product of the others.
 
-    `kept` and `behind` are work memory, of the size of all parts and of one.
+    `kept` and `behind` are work memory: the first has the size of all parts, the second of one.
     """
     part = value.size
     kept[:] = argument
@@ -91,12 +91,12 @@ def _multiply_parts(argument, value, factors, kept, behind):
 
 @kernel_part(**_OPTIONS)
 def _wavelets(argument, value, narrowness):
-    """Compute exp(i z - narrowness |z| ** 2) of z = a + i b; imaginary parts come behind."""
+    """Compute exp(i z - narrowness |z| ** 2) of z = a + i b; rows have imaginary parts last."""
     half = argument.size // 2
     a, b, real, imaginary = argument[:half], argument[half:], value[:half], value[half:]
     for i in range(a.size):
         exponent = -narrowness * (a[i] * a[i] + b[i] * b[i]) - b[i]
-        # no number so small that processors are slow at its products; a NaN stays one
+        # 0 in place of tiny numbers, with which products are slow on CPUs; NaN stays NaN
         size = np.float32(0) if exponent <= LEAST_EXPONENT else exponential(exponent)
         sine, cosine = sine_and_cosine(a[i])
         real[i], imaginary[i] = size * cosine, size * sine
@@ -104,13 +104,13 @@ def _wavelets(argument, value, narrowness):
 
 @kernel_part(**_OPTIONS)
 def _gradients_before_wavelets(argument, value, gradient, narrowness):
-    """Replace arguments by gradients with respect to them; imaginary parts come behind."""
+    """Replace arguments by gradients with respect to them; rows have imaginary parts last."""
     half = argument.size // 2
     a, b, real, imaginary = argument[:half], argument[half:], value[:half], value[half:]
     by_real, by_imaginary = gradient[:half], gradient[half:]
     steepness = np.float32(-2) * narrowness
     for i in range(a.size):
-        # along the wavelet's size, and along its phase
+        # with respect to the logarithm of the wavelet's size, and to its phase
         along = by_real[i] * real[i] + by_imaginary[i] * imaginary[i]
         across = by_imaginary[i] * real[i] - by_real[i] * imaginary[i]
         a[i], b[i] = steepness * a[i] * along + across, (steepness * b[i] - np.float32(1)) * along

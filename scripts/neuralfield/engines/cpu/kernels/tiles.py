@@ -10,33 +10,33 @@ from numba.extending import intrinsic
 from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 VECTOR = 16
-"""Rows are padded to a multiple of so many: a register of AVX-512, two of AVX, four of NEON."""
+"""Rows are padded to a multiple of this: one register of AVX-512, two of AVX, four of NEON."""
 
 _WORD_BYTES = 4
 
 
 def _tile_shape() -> tuple[int, int]:
-    """Choose rows, and vectors across, of a tile that fills this processor's registers.
+    """Choose the rows, and vectors per row, of a tile that fills this processor's registers.
 
-    No result depends on it: every number is summed in the same order in all tiles.
+    Results do not depend on them, because every sum has the same order in all tiles.
     """
     return (6, 4) if _FEATURES.get("avx512f") else (6, 1)
 
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 _FUSES = _FEATURES.get("fma", not _FEATURES.get("sse2", False))
-"""Whether the processor multiplies and adds in one instruction: all but old ones with SSE2."""
+"""Whether the processor has fused multiply-add instructions: all except old ones with SSE2."""
 
 TILE_ROWS, TILE_VECTORS = _tile_shape()
 
 
 def _tile(rows: int, vectors: int) -> Any:
-    """Make a product of `rows` times ``16 * vectors`` numbers, summed in registers."""
+    """Make a function for a product of `rows` times ``16 * vectors`` sums, held in registers."""
 
     @intrinsic
     def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):
-        """C (+)= A B for addresses and strides in bytes; `a_step` and `b_step` lead to the next
-        factor of each sum, of which there are `depth`, at least one."""
+        """Compute C (+)= A B for addresses and strides in bytes; `a_step` and `b_step` are strides
+        from one factor of a sum to the next, and `depth`, at least 1, is the number of factors."""
         return types.void(*[types.int64] * 9), _generate_tile(rows, vectors)
 
     return tile
@@ -124,14 +124,14 @@ _single_1, _single_2, _single_3, _single_4 = _SINGLE
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
     """Compute C = A B, or C += A B if `add`, in float32, in order, by fused multiply-adds.
 
-    `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are bytes from one row to the
-    next, `a_step` from one factor to the next: A may be the transpose of what lies in memory. B and
-    C have columns up to the next multiple of `VECTOR`; `depth` factors are summed. Constants are
-    given as `np.int64`: Numba would compile the function again for each plain one.
+    `a`, `b` and `c` are addresses. `a_row`, `b_step` and `c_row` are the strides of rows in bytes,
+    `a_step` is that of a sum's factors, so that A may be stored transposed. B and C have columns up
+    to the next multiple of `VECTOR`; `depth` products are summed. Constants are passed as
+    `np.int64`, because Numba would compile the function again for each literal.
     """
     left = (columns + VECTOR - 1) // VECTOR
     while left > 0:
-        # as even as possible: a tile of few vectors keeps few sums going at a time
+        # as even as possible, because a tile of few vectors computes few sums at the same time
         vectors = left
         if TILE_VECTORS == 1:
             vectors = 1

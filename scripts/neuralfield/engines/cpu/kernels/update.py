@@ -1,4 +1,4 @@
-"""Updates as in `nn.optimizers`, a part of a layer or of an encoding at a time."""
+"""Updates as in `nn.optimizers`, of a part of a layer or of an encoding at a time."""
 
 import math
 
@@ -33,13 +33,13 @@ def update_rows(
     factors,
     numbers,
 ):
-    """Add up the shards' gradients of some rows of a layer, in order, and move the parameters.
+    """Add up the shards' gradients of some rows of a layer, in order, and update the parameters.
 
     `gradients` has shape (shards, numbers), and the first shard's is work memory; the sum is
-    multiplied by `scale`. The moments are Adam's, or empty; of gradient descent with momentum,
-    `moment1` is the velocity. `moment2` lacks `skipped` numbers before these rows. `factors` are
-    brought up to date. `numbers` is, for Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2, 1 /
-    correction 2, epsilon; for gradient descent: rate, momentum. For `table` see `layout`.
+    multiplied by `scale`. The moments are Adam's, or empty; for gradient descent with momentum,
+    `moment1` is the velocity. `moment2` has no numbers for `skipped` parameters before these rows.
+    `factors` are updated too. `numbers` is, for Adam: rate, beta 1, 1 - beta 1, beta 2, 1 - beta 2,
+    1 / correction 2, epsilon; for gradient descent: rate, momentum. For `table` see `layout`.
     """
     for row in range(first, end):
         total = _sum_of_row(table, layer, row, gradients)
@@ -52,13 +52,13 @@ def update_rows(
 
 @entry_point
 def update_numbers(scale, gradient, moment1, moment2, parameters, numbers):
-    """Move parameters whose gradient is complete; for moments and numbers see `update_rows`."""
+    """Update parameters whose gradient is complete; for moments and numbers see `update_rows`."""
     _move(scale, gradient, moment1, moment2, parameters, numbers)
 
 
 @entry_point
 def add_rows(table, layer, first, end, gradients):
-    """Add the gradients of some rows of a layer to the first shard's; return their squares' sum."""
+    """Add the gradients of some rows of a layer to the first shard's; return the sum of squares."""
     squares = 0.0
     for row in range(first, end):
         squares += _squares(_sum_of_row(table, layer, row, gradients))
@@ -67,13 +67,13 @@ def add_rows(table, layer, first, end, gradients):
 
 @entry_point
 def sum_of_squares(gradient):
-    """Add up the squares of a gradient that is complete."""
+    """Return the sum of squares of a complete gradient."""
     return _squares(gradient)
 
 
 @kernel_part
 def _sum_of_row(table, layer, row, gradients):
-    """Add the other shards' gradients of a row to the first's, and return that."""
+    """Add the other shards' gradients of a row to the first shard's, and return the sum."""
     start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
     end = start + table[layer, COLUMNS if row < table[layer, FAN_IN] else BIASES]
     total = gradients[0, start:end]
