@@ -1,10 +1,10 @@
-// A convolution with its pooling and relu, forward and back. Reference implementations:
+// A convolution with its pooling and relu, forward and backward. Reference implementations:
 // nn/convolution.py, nn/pooling.py, nn/ops.py (relu).
 //
-// Images lie channel by channel. A block has some images, or a band of rows of one, in shared
-// memory; a thread keeps a small tile of sums in registers. Sizes of tiles are in
-// convolution_plan.py. All sums have an order of their own: nothing is added up by whoever comes
-// first.
+// Images are stored channel by channel. A block has some images, or a band of rows of one, in
+// shared memory; a thread keeps a small tile of sums in registers. Sizes of tiles are in
+// convolution_plan.py. All sums have a fixed order, which does not depend on the order in which
+// threads run.
 //
 // Constants: those of convolution.cuh, and for each kernel with its prefix
 //   FORWARD_ IMAGES, BAND (rows of windows), STAGED (channels in), GROUP (channels out of a
@@ -17,12 +17,12 @@
 //   (channels out of a thread), GROUPS, TILE (places in a line), TILES, SPLIT (of the lines of all
 //   images), IMAGE_LINES, IMAGE_STRIDE, OUT_STRIDE (of a line of gradients), THREADS
 //
-// Strides of lines are odd multiples of 16 bytes where neighbouring threads read neighbouring
-// lines: they meet in no bank of shared memory.
+// If neighbouring threads read neighbouring lines, strides of lines are odd multiples of 16 bytes,
+// so that there are no bank conflicts in shared memory.
 
 #include "convolution.cuh"
 
-// Adds up what the threads of a split have, in their order; the first of them gets the sums.
+// Adds up the sums of the threads of a split, in the threads' order; the first one gets the result.
 template <int SPLIT, int UNITS, int COUNT>
 __device__ __forceinline__ void add_split(float (&sums)[COUNT], int split, int unit,
                                           float* memory) {
@@ -38,10 +38,10 @@ __device__ __forceinline__ void add_split(float (&sums)[COUNT], int split, int u
             for (int i = 0; i < COUNT; ++i) sums[i] += memory[(other * COUNT + i) * UNITS + unit];
 }
 
-// Memory in which threads keep their sums, so that others can add up those of a split.
+// Memory in which threads store their sums, so that any thread can add up the sums of a split.
 template <int SPLIT, int UNITS, int COUNT>
 struct Kept {
-    static constexpr int ROW = COUNT | 1;  // odd: neighbours meet in no bank
+    static constexpr int ROW = COUNT | 1;  // odd, so that neighbours have no bank conflicts
     float* memory;
 
     __device__ __forceinline__ void keep(const float (&sums)[COUNT]) const {
@@ -58,8 +58,8 @@ struct Kept {
     }
 };
 
-// Weights with the channels of each group side by side: [channels][KERNEL][GROUPS][row], where a
-// row has KERNEL columns with GROUP numbers each. IS_BACK: the groups are of channels in.
+// Loads weights so that the channels of each group are neighbours: [channels][KERNEL][GROUPS][row],
+// where a row has KERNEL columns with GROUP numbers each. IS_BACK: groups are of input channels.
 template <int STAGED, int GROUP, int GROUPS, bool IS_BACK, int THREADS>
 __device__ __forceinline__ void stage_weights(const float* __restrict__ weights, int first_channel,
                                               int first_group, float* staged) {
@@ -86,7 +86,7 @@ __device__ __forceinline__ void stage_weights(const float* __restrict__ weights,
 #define FORWARD_TILES ((OUT_WIDTH + FORWARD_TILE - 1) / FORWARD_TILE)
 #define FORWARD_UNITS (FORWARD_GROUPS * FORWARD_IMAGES * FORWARD_BAND * FORWARD_TILES)
 
-// Computes values after pooling and relu, and notes the place of the largest in each window.
+// Computes values after pooling and relu, and stores the place of the largest in each window.
 extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
     convolve(const float* __restrict__ images, const float* __restrict__ weights,
              const float* __restrict__ bias, float* __restrict__ values,
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
             for (int place = 1; place < POOL * POOL; ++place) {
                 const int at = place / POOL * WIDE + window * POOL + place % POOL;
                 const float value = sums[at * GROUP + j] + its_bias;
-                if (value > largest || value != value) {  // a NaN is handed on
+                if (value > largest || value != value) {  // NaN is propagated
                     largest = value;
                     winner = place;
                 }
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
 #define BACKWARD_MARGIN (KERNEL - 1 - PADDING)
 #define BACKWARD_UNITS (BACKWARD_IMAGES * BACKWARD_BAND * BACKWARD_TILES * BACKWARD_GROUPS)
 
-// Computes gradients of the images that went in.
+// Computes gradients with respect to the input images.
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     gradients_back(const float* __restrict__ gradients, const unsigned short* __restrict__ winners,
                    const float* __restrict__ weights, float* __restrict__ gradients_in) {
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     const int group = unit / (BACKWARD_BAND * BACKWARD_TILES * BACKWARD_IMAGES);
     const int first_line = blockIdx.y * BACKWARD_BAND, first_group = blockIdx.z * BACKWARD_GROUPS;
     const int first_image = blockIdx.x * BACKWARD_IMAGES, y = first_line + line;
-    // places whose windows lie on this line, and the row of windows that is staged first
+    // lines of outputs that depend on this line, and the row of windows that is staged first
     const int highest = max(0, y + PADDING - KERNEL + 1);
     const int lowest = min(PLACES_HIGH - 1, y + PADDING);
     const int first_row = max(0, first_line + PADDING - KERNEL + 1) / POOL;
@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
 #pragma unroll
                     for (int x = 0; x < WIDE; ++x) {
                         const int column = x + KERNEL - 1 - kx;
-                        // where a line is one tile, it is known which columns are the margin
+                        // if a line is one tile, the margin's columns are known when compiling
                         if (BACKWARD_TILES == 1 &&
                             (column < BACKWARD_MARGIN || column >= BACKWARD_MARGIN + PLACES_WIDE))
                             continue;
@@ -259,8 +259,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
 #define GRADIENT_KERNEL_ROWS (GRADIENT_STAGED * KERNEL + 1)
 #define GRADIENT_UNITS (GRADIENT_KERNEL_ROWS * GRADIENT_GROUPS)
 
-// Sums gradients of weights and biases over a share of the images: a part for each block.
-// A thread has a row of the kernel. Biases are one more row of it, that is shown ones.
+// Sums gradients of weights and biases over a share of the images; each block computes one part. A
+// thread has a row of the kernel. Biases are an additional row, whose inputs are ones.
 extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS)
     gradient(const float* __restrict__ images, const float* __restrict__ gradients,
              const unsigned short* __restrict__ winners, float* __restrict__ parts) {

@@ -1,23 +1,23 @@
-// The kernels of a convolution share this: sizes, and rows of images in shared memory.
+// Code that the kernels of a convolution share: sizes, and rows of images in shared memory.
 //
 // Constants: IN_CHANNELS, IN_HEIGHT, IN_WIDTH, OUT_CHANNELS, KERNEL, PADDING, POOL, OUT_HEIGHT,
-// OUT_WIDTH (after pooling), FLAT (1: values out lie place by place as linear layers want them;
-// 0: channel by channel), RELU (0, 1), BATCH.
+// OUT_WIDTH (after pooling), FLAT (1: outputs are stored place by place, as linear layers read
+// them; 0: channel by channel), RELU (0, 1), BATCH.
 #pragma once
 
 #define IN_SIZE (IN_CHANNELS * IN_HEIGHT * IN_WIDTH)
 #define OUT_PLACES (OUT_HEIGHT * OUT_WIDTH)
 #define OUT_SIZE (OUT_CHANNELS * OUT_PLACES)
-// places that lie in some window of the pooling; what is left at the end is not looked at
+// places that lie in a window of the pooling; the remaining places at the end are ignored
 #define PLACES_HIGH (OUT_HEIGHT * POOL)
 #define PLACES_WIDE (OUT_WIDTH * POOL)
 #define WEIGHTS (KERNEL * KERNEL * IN_CHANNELS * OUT_CHANNELS)
-// marks, instead of the winner's place in its window, that relu passes no gradient on
+// stored in place of the winner's place in its window if relu passes no gradient on
 #define CLOSED 0xFFFFu
 
 #define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))
 
-// Returns the index of a value among those that an image gives.
+// Returns the index of a value among the outputs of an image.
 __device__ __forceinline__ int place_out(int channel, int y, int x) {
     return FLAT ? (y * OUT_WIDTH + x) * OUT_CHANNELS + channel
                 : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
@@ -60,13 +60,13 @@ __device__ __forceinline__ void stage_image(const float* __restrict__ image, int
     }
 }
 
-// Puts gradients of pooled values back to the places that they belong to, with zeros elsewhere:
+// Writes gradients of pooled values to the places that won in their windows, and zeros elsewhere:
 // [channels][rows of windows * POOL][stride], beginning `MARGIN` columns to the left.
 template <int CHANNELS, int ROWS, int STRIDE, int MARGIN, int THREADS>
 __device__ __forceinline__ void stage_gradients(const float* __restrict__ gradients,
                                                 const unsigned short* __restrict__ winners,
                                                 int first_channel, int first_row, float* staged) {
-    constexpr int LINE_WINDOWS = ROUNDED_UP(STRIDE, POOL) / POOL + 1;  // margins are none, but zero
+    constexpr int LINE_WINDOWS = ROUNDED_UP(STRIDE, POOL) / POOL + 1;  // also zeros in the margins
     constexpr int BEFORE = (MARGIN + POOL - 1) / POOL;
 #pragma unroll 4
     for (int i = threadIdx.x; i < CHANNELS * ROWS * LINE_WINDOWS; i += THREADS) {

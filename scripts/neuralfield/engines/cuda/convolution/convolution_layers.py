@@ -1,4 +1,4 @@
-"""Convolutions in a row, forward and backward: a kernel for each layer and direction."""
+"""A sequence of convolutions, forward and backward, with separate kernels for each layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,11 +36,12 @@ class _Stage:
 
 
 class ConvolutionLayers:
-    """The launches of convolutions with these shapes, the first of which is given `images`.
+    """The launches of convolutions with these shapes; `images` are the inputs of the first one.
 
-    `parameters` begin with those of the first convolution. `forward` fills `values`; `backward`
-    wants the gradients of `values` in `gradients` (None without convolutions). With `is_spread`,
-    layers are cut for as many blocks as the GPU has multiprocessors, however small the batch.
+    `parameters` begin with those of the first convolution. `forward` writes `values`; `backward`
+    reads the gradients of `values` from `gradients` (None without convolutions). With `is_spread`,
+    layers are divided into blocks for at least three quarters of the GPU's multiprocessors if
+    possible, however small the batch is.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class ConvolutionLayers:
         return sum(stage.memory_bytes for stage in self._stages)
 
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return those of each layer's weights and biases."""
+        """Return the partial gradients of each layer's weights and biases."""
         found = []
         for stage in self._stages:
             columns, stride = stage.shape.channels_out, stage.shape.parameters
-            for offset in (0, stride - columns):  # biases lie behind the weights
+            for offset in (0, stride - columns):  # biases are stored after the weights
                 parts = (stage.parts, len(stage.parts), stride, columns)
                 found.append(PartialGradient(*parts, offset, 1.0))
         return found
 
     def _add(self, shape: ConvolutionShape, parameters: Array) -> None:
-        """Add a convolution, whose parameters come first."""
+        """Add a convolution, whose parameters are the first of `parameters`."""
         least_blocks = self._multiprocessors * 3 // 4 if self._is_spread else 1
         given = shape, self._batch, self._multiprocessors, least_blocks
         forward, backward, gradient = (

@@ -1,7 +1,7 @@
 """Sizes of tiles, threads and blocks of a convolution's kernels.
 
-Everything here follows from the shapes, the batch and the GPU's multiprocessors, and so does the
-order of all sums.
+All sizes, and with them the order of all sums, depend only on the shapes, the batch and the number
+of the GPU's multiprocessors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,26 +10,28 @@ from itertools import product
 from math import prod
 
 SHARED_LIMIT_BYTES = 64 << 10
-"""Shared memory of a block on every GPU from compute capability 7.5 up."""
+"""Shared memory that a block can have on every GPU from compute capability 7.5 up."""
 
 WIDEST_POOL = 5
 WIDEST_KERNEL = 15
-"""A thread has the sums of a window, and a row of the kernel, in its registers."""
+"""Maximum sides of pooling windows and of kernels, because a thread keeps the sums of a window, and
+a row of the kernel, in its registers."""
 
 _MOST_THREADS = 512
 _USUAL_THREADS = 256
 _MOST_SUMS = {"FORWARD": 32, "BACKWARD": 64, "GRADIENT": 32}
-"""The most sums of a thread, by kernel."""
+"""Maximum number of sums of a thread, by kernel."""
 
 _MOST_FACTORS = 32
-"""The most weights that a thread keeps in registers."""
+"""Maximum number of weights that a thread keeps in registers."""
 
 _BLOCKS = 2
-"""Blocks for each multiprocessor."""
+"""Number of blocks for each multiprocessor."""
 
 _MOST_GRADIENT_IMAGES = 4
 _LEAST_CHANNELS = 4
-"""Channels at a time: with fewer, threads wait for memory more than they work."""
+"""Minimum number of channels that are staged at a time: with fewer, threads spend more time waiting
+for memory than computing."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ConvolutionShape:
     kernel: int  # side of the kernel
     padding: int  # zeros around the image
     pool: int  # side of the pooling's windows
-    is_last: bool  # whether linear layers come next, which want values place by place
+    is_last: bool  # whether linear layers come next, which read values place by place
     has_relu: bool = True
 
     @property
@@ -60,7 +62,7 @@ class ConvolutionShape:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
+        """The number of weights and biases."""
         return (self.kernel**2 * self.channels_in + 1) * self.channels_out
 
     def constants(self, batch: int) -> dict[str, int]:
@@ -94,9 +96,9 @@ class KernelPlan:
 def forward_plan(
     shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
 ) -> KernelPlan | None:
-    """Plan the kernel `convolve`, or return None where there is no room.
+    """Plan the kernel `convolve`, or return None if no plan fits into a block's limits.
 
-    It is cut until there are `least_blocks` blocks, or as many as it can have.
+    The work is divided until there are `least_blocks` blocks, or as many as possible.
     """
     return _first_of(_forward_plans(shape, batch, multiprocessors), least_blocks)
 
@@ -118,7 +120,7 @@ def _forward_plans(
         units = groups * band * tiles
         image = staged * (band * shape.pool + shape.kernel - 1) * stride
         weights = staged * shape.kernel * groups * row
-        whole = batch if band == high else 1  # a part of an image has a block for itself
+        whole = batch if band == high else 1  # a part of an image has its own block
         images = _images(units, whole, multiprocessors, image, weights)
         if not images:
             continue
@@ -145,7 +147,7 @@ def _forward_plans(
 def backward_plan(
     shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
 ) -> KernelPlan | None:
-    """Plan the kernel `gradients_back` as `forward_plan` does its own."""
+    """Plan the kernel `gradients_back`, with the arguments and result of `forward_plan`."""
     return _first_of(_backward_plans(shape, batch, multiprocessors), least_blocks)
 
 
@@ -194,8 +196,8 @@ def _backward_plans(
 def gradient_plan(
     shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
 ) -> KernelPlan | None:
-    """Plan the kernel `gradient` as `forward_plan` does its own; the first side of its grid is the
-    number of parts.
+    """Plan the kernel `gradient`, with the arguments and result of `forward_plan`; the first side
+    of its grid is the number of parts.
     """
     return _first_of(_gradient_plans(shape, batch, multiprocessors), least_blocks)
 
@@ -214,7 +216,8 @@ def _gradient_plans(
     for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
         rows = staged * shape.kernel + 1
         units, lines = rows * groups, band * shape.pool
-        # the next channel's lines go on where the kernel's rows end, as far as banks are concerned
+        # equal to the kernel modulo 8, so that rows of the kernel and of the next channel's kernel
+        # begin in banks one after another
         image_lines = lines + shape.kernel - 1
         if staged > 1:
             image_lines += (shape.kernel - image_lines) % 8
@@ -226,13 +229,14 @@ def _gradient_plans(
         cuts = -(-shape.channels_in // staged), -(-groups_all // groups)
         fitting = (SHARED_LIMIT_BYTES // 4 - image_stride) // (image + gradients)
         fitting = min(fitting, _MOST_GRADIENT_IMAGES)
-        # one block with all its images at once, or several that do not wait at the same time
+        # one block per multiprocessor with all its images at once, or several, which do not all
+        # wait at the same time
         share = -(-batch * bands * cuts[0] * cuts[1] // multiprocessors)
         blocks = multiprocessors if share <= fitting else _BLOCKS * multiprocessors
         blocks = max(1, blocks // (cuts[0] * cuts[1]))
         images = min(-(-batch * bands // blocks), fitting)
         most = max(1, min(images * lines, _MOST_THREADS // units))
-        split = -(-images * lines // -(-images * lines // most))  # no more than is of use
+        split = -(-images * lines // -(-images * lines // most))  # no more than are useful
         constants = {
             "IMAGES": images,
             "BAND": band,
@@ -256,7 +260,7 @@ def _gradient_plans(
 
 
 def unsupported_reason(shape: ConvolutionShape) -> str | None:
-    """Say why there are no kernels for a convolution, or return None."""
+    """Return the reason why there are no kernels for a convolution, or None."""
     if shape.kernel > WIDEST_KERNEL:
         return f"a kernel wider than {WIDEST_KERNEL}"
     if shape.pool > WIDEST_POOL:
@@ -271,7 +275,8 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
 
 
 def _first_of(plans: Iterable[KernelPlan], least_blocks: int) -> KernelPlan | None:
-    """Return the first plan with so many blocks, else one with the most; None: there is none."""
+    """Return the first plan with `least_blocks` blocks, otherwise the first one with the most
+    blocks, or None if there is no plan."""
     most: KernelPlan | None = None
     for plan in plans:
         if prod(plan.grid) >= least_blocks:
@@ -289,15 +294,15 @@ def _plan(
 
 
 def _group(kernel: str, shape: ConvolutionShape, channels: int, sums: int) -> int:
-    """Count the channels of a thread, each of which takes so many sums: as many as registers allow,
-    with as few left over at the end as possible."""
+    """Choose the number of channels of a thread, each of which takes `sums` sums: the fewest groups
+    that registers allow, and then the fewest channels."""
     most = max(1, min(channels, _MOST_SUMS[kernel] // sums, _MOST_FACTORS // shape.kernel, 8))
     return min(range(1, most + 1), key=lambda group: (-(-channels // group), group))
 
 
 def _images(units: int, batch: int, multiprocessors: int, image: int, weights: int) -> int:
-    """Count the images of a block: all multiprocessors need work, and enough threads. 0: no room
-    for one."""
+    """Choose the number of images of a block, such that all multiprocessors have work and blocks
+    have enough threads; 0 if there is not enough space for one image."""
     if units > _MOST_THREADS or 4 * (image + weights) > SHARED_LIMIT_BYTES:
         return 0
     each = round(batch / (_BLOCKS * multiprocessors))
@@ -306,10 +311,10 @@ def _images(units: int, batch: int, multiprocessors: int, image: int, weights: i
 
 
 def _cuts(lines: int, channels: int, groups: int) -> Iterator[tuple[int, int, int]]:
-    """Yield bands, channels at a time and groups of a block, largest first.
+    """Yield sizes of a block, largest first: its band, its channels at a time and its groups.
 
-    Channels are cut first, as a block takes them one lot after another. Other cuts have blocks
-    stage the same things again.
+    Channels are divided first, because a block processes one lot of them after another. With other
+    divisions, several blocks stage the same data.
     """
     bands, lots, cuts = _halves(lines), _halves(channels), _halves(groups)
     for least in (_LEAST_CHANNELS, 1):
@@ -329,5 +334,5 @@ def _rounded_up(number: int, multiple: int) -> int:
 
 
 def _odd_stride(number: int) -> int:
-    """Return the next odd multiple of four: lines that far apart begin in different banks."""
+    """Round up to an odd multiple of four: lines with this stride begin in different banks."""
     return _rounded_up(number - 4, 8) + 4
