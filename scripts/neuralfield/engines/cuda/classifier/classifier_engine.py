@@ -22,10 +22,10 @@ _REMEDY = "use smaller batches (training: batch_samples)"
 
 
 class ClassifierCudaEngine(RecordedEngine[ImageSampling]):
-    """Training steps of a classifier that stay on the GPU, in float32.
+    """Takes training steps of a classifier entirely on the GPU, in float32.
 
-    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
-    of flat arrays. A `ResourceError` is raised where the GPU has too little memory.
+    The objective must have no `unsupported_reason`. Its parameters and the optimizer's state become
+    views of flat arrays. A `ResourceError` is raised if the GPU has too little memory.
     """
 
     def __init__(self, objective: ClassifierObjective, device: Device) -> None:
@@ -53,8 +53,8 @@ def _make_stages(
 def unsupported_reason(
     objective: ClassifierObjective, precision: str, device: Device
 ) -> str | None:
-    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
-    `make_engine`.
+    """Return the reason why the cuda engine does not cover an objective, or None; for `precision`
+    see `make_engine`.
     """
     found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:

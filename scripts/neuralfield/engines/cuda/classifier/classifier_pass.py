@@ -17,7 +17,7 @@ from neuralfield.system.device import Array, Device
 _HEAD_THREADS = 512
 _HEAD_IMAGES = (4, 2, 1)
 _HEAD_OWN_BYTES = 64
-"""At least the shared memory of the loss."""
+"""Upper bound on the shared memory of the loss, in bytes."""
 
 _GRADIENT_TILE = (32, 64)
 _LEAST_SHARE = 32
@@ -25,10 +25,11 @@ _DROPOUT_WORDS = 1 << 32
 
 
 class ClassifierPass(Pass):
-    """Forward, loss and backward for one batch, which the stage `sampling` fills in.
+    """The forward pass, loss and backward pass of one batch, which the stage `sampling` fills in.
 
-    A kernel for each layer and direction; linear layers are worked on by one, forward and back.
-    `random_seed` is that of dropout, and `step` has the steps finished so far, on the GPU.
+    Each convolution has separate kernels; one kernel computes all linear layers, forward and
+    backward, and another the gradients of their parameters. `random_seed` is the seed of dropout,
+    and `step` the number of finished steps, on the GPU.
     """
 
     name = "classifier"
@@ -59,12 +60,13 @@ class ClassifierPass(Pass):
         offsets = self._plan.part_offsets
         for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
             parts = (self._dense_parts, len(self._dense_parts), offsets[-1], out)
-            for offset in (0, into * out):  # biases lie behind the weights
+            for offset in (0, into * out):  # biases are stored after the weights
                 found.append(PartialGradient(*parts, offsets[layer] + offset, 1.0))
         return found
 
     def _head(self, parameters: Array, random_seed: int, step: Array) -> list[Launch]:
-        """Make the launches of the linear layers; they come between forward and backward."""
+        """Make the launches of the linear layers, which come between the forward and the backward
+        launches of the convolutions."""
         plan, batch, sizes = self._plan, self._plan.batch, self._plan.sizes
         flat, flat_gradients = self._convolutions.values, self._convolutions.gradients
         if flat_gradients is None:
@@ -105,7 +107,7 @@ class ClassifierPass(Pass):
 
 
 def head_constants(plan: ClassifierPlan, images: int, random_seed: int) -> dict[str, Any]:
-    """Return the constants of the kernel `dense_head`, beside the sizes of its layers."""
+    """Return the constants of the kernel `dense_head`, except the sizes of its layers."""
     return {
         "IMAGES": images,
         "HAS_DROPOUT": int(plan.dropout > 0),
@@ -117,7 +119,7 @@ def head_constants(plan: ClassifierPlan, images: int, random_seed: int) -> dict[
 
 
 def unsupported_reason(plan: ClassifierPlan) -> str | None:
-    """Say why the pass cannot work on a classifier, or return None."""
+    """Return the reason why the pass does not cover a classifier, or None."""
     for shape in plan.convolutions:
         reason = convolution_plan.unsupported_reason(shape)
         if reason is not None:
@@ -128,12 +130,12 @@ def unsupported_reason(plan: ClassifierPlan) -> str | None:
 
 
 def activation_bytes(plan: ClassifierPlan) -> int:
-    """Count the bytes that a batch needs, but for parts of gradients."""
+    """Count the bytes that a batch needs, except for parts of gradients."""
     values = plan.pixels + sum(10 * shape.values_out for shape in plan.convolutions) // 4
     return 4 * plan.batch * (values + 2 * sum(plan.sizes))
 
 
 def _head_bytes(plan: ClassifierPlan, images: int) -> int:
-    """Count bytes of shared memory of the kernel `dense_head`."""
+    """Count the bytes of shared memory of the kernel `dense_head`."""
     numbers = sum(plan.sizes) + 2 * max(plan.sizes) + _HEAD_THREADS
     return 4 * images * numbers + _HEAD_OWN_BYTES

@@ -15,7 +15,8 @@ from neuralfield.nn.pooling import max_pool2d
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 
 _WEIGHTS_OFFSET_ELEMENTS = 4
-"""Parts of a layer's gradient begin at a multiple of this: they are added up four at a time."""
+"""Parts of a layer's gradient begin at multiples of this, because they are added up four at a
+time."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,18 @@ class ClassifierPlan:
 
     convolutions: tuple[ConvolutionShape, ...]
     sizes: tuple[int, ...]  # values into each linear layer, and the classes
-    dropout: float  # after each linear layer but the last
+    dropout: float  # rate of the dropout after each linear layer except the last
     batch: int  # images
     pixels: int  # of an image
 
     @property
     def layers(self) -> int:
-        """Linear layers."""
+        """The number of linear layers."""
         return len(self.sizes) - 1
 
     @property
     def part_offsets(self) -> list[int]:
-        """The places at which the parts of each linear layer's gradient begin, and the end."""
+        """The indices at which the parts of each linear layer's gradient begin, and the end."""
         offsets = [0]
         for into, out in pairwise(self.sizes):
             end = offsets[-1] + (into + 1) * out
@@ -51,10 +52,10 @@ class ClassifierPlan:
 
 
 def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
-    """Make the plan of a classifier and its batches, or name a part that kernels do not know.
+    """Make the plan of a classifier and its batches, or return the name of an unsupported part.
 
-    It is read off the network's operations: convolutions, each with max pooling and relu, then
-    linear layers, each but the last with relu and dropout.
+    The network's operations have to be convolutions, each with max pooling and relu, and then
+    linear layers, each except the last with relu and dropout.
     """
     operations = iter(objective.network.operations)
     shape = objective.labelled.shape
@@ -77,7 +78,7 @@ def classifier_plan(objective: ClassifierObjective) -> ClassifierPlan | str:
 def _convolution(
     layer: Conv2d, pooling: Operation | None, sides: tuple[int, int, int]
 ) -> ConvolutionShape | str:
-    """Read a convolution and its pooling, or return what is unknown of it."""
+    """Return the shape of a convolution and its pooling, or the name of an unsupported part."""
     channels, height, width = sides
     kernel, across, _, channels_out = layer.weight.shape
     if kernel != across or layer.bias is None:

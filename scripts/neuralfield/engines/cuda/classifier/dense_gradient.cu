@@ -1,9 +1,9 @@
-// Gradients of all linear layers: products of the values that went in with the gradients of what
-// came out, summed over a share of the images: a part for each. Reference implementation: nn/ops.py
+// Gradients of all linear layers: products of a layer's inputs with the gradients of its outputs,
+// summed over a share of the images; each share is one part. Reference implementation: nn/ops.py
 // (affine).
 //
-// Biases are one more row of the weights, which is shown ones. A block has a tile of 32 rows and 64
-// columns, a thread 2 x 4 sums of it.
+// Biases are an additional row of the weights, whose inputs are ones. A block computes a tile of 32
+// rows and 64 columns, and a thread computes 2 x 4 sums of it.
 //
 // Constants: those of dense_head.cuh; SHARE (images of a block).
 #include "dense_head.cuh"

@@ -1,8 +1,8 @@
 // The linear layers of a classifier, the loss, and the gradients of all their values. Reference
 // implementations: nn/ops.py (affine, relu), nn/dropout.py, nn/losses.py (softmax_cross_entropy).
 //
-// A block has IMAGES images, whose values lie in shared memory side by side; each weight is
-// read once by a block, and serves all of them.
+// A block processes IMAGES images, whose values are neighbours in shared memory. It loads each
+// weight once, and uses it for all of its images.
 //
 // Constants: those of dense_head.cuh; IMAGES (1, 2 or 4), HAS_DROPOUT, THRESHOLD, KEPT_FACTOR,
 // SEED, THREADS.
@@ -40,7 +40,7 @@ __device__ __forceinline__ float dropout_factor(int value, unsigned int sample, 
 #endif
 }
 
-// Computes one layer after another; the last gives logits.
+// Computes one layer after another; the outputs of the last one are logits.
 template <int LAYER>
 __device__ void forward(const float* __restrict__ parameters, const int* samples, long long step,
                         int first_image, Numbers* values, Numbers* sums,
@@ -90,8 +90,9 @@ __device__ void forward(const float* __restrict__ parameters, const int* samples
         forward<LAYER + 1>(parameters, samples, step, first_image, values, sums, hidden);
 }
 
-// Adds up LANES neighbouring lanes. A lane ends with the sums of COUNT / LANES numbers, at least
-// one; gives the place of its first. Lanes that have the same one have the same bits.
+// Adds up COUNT numbers over LANES neighbouring lanes. Each lane ends with COUNT / LANES of the
+// sums, at least one, in the first of its `numbers`; returns the index of the lane's first sum.
+// Lanes that end with the same sum have the same bits.
 template <int LANES, int COUNT>
 __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
     int first = 0, count = COUNT;
@@ -115,7 +116,7 @@ __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
     return first;
 }
 
-// Turns gradients of a layer's outputs, already through its relu, into those of its inputs.
+// Computes gradients of a layer's inputs from those of its outputs before relu.
 template <int LAYER>
 __device__ void backward(const float* __restrict__ parameters, int first_image,
                          const Numbers* values, Numbers* gradients, Numbers* gradients_in,
@@ -151,7 +152,7 @@ __device__ void backward(const float* __restrict__ parameters, int first_image,
                 const int image = first_image + r;
                 if (in >= IN) continue;
                 float gradient = sums[i];
-                if (LAYER > 0) {  // back through dropout and relu: what is 0 hands nothing on
+                if (LAYER > 0) {  // dropout and relu: values that are 0 pass no gradient on
                     const float value = values[values_before(LAYER) + in].of[r];
                     gradient = value > 0.0f
                                    ? (HAS_DROPOUT ? float(KEPT_FACTOR) * gradient : gradient)
@@ -172,8 +173,9 @@ __device__ void backward(const float* __restrict__ parameters, int first_image,
                             hidden_gradients, flat_gradients);
 }
 
-// flat: what convolutions give, and its gradients. hidden: values after each layer but the last.
-// gradients: of what each layer gives, before its relu. Both lie layer by layer, image by image.
+// flat: outputs of the convolutions; flat_gradients: their gradients. hidden: values after each
+// layer except the last. gradients: of each layer's outputs before relu. The last two are stored
+// layer by layer, image by image.
 extern "C" __global__ void __launch_bounds__(THREADS)
     dense_head(const long long* __restrict__ step_taken, const int* __restrict__ samples,
                const int* __restrict__ labels, const float* __restrict__ flat,

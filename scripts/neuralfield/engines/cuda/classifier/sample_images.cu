@@ -1,10 +1,10 @@
-// The images of a step's batch, as a network is given them. Reference implementations:
+// The images of a step's batch, as the network's inputs. Reference implementations:
 // nn/sampling.py (Batches), tasks/classifier/labelled.py (network_inputs).
 //
-// Constants: BATCH, SAMPLES (all there are), IS_EVERYTHING (every batch is all of them, in order),
+// Constants: BATCH, SAMPLES (total), IS_EVERYTHING (every batch is all samples, in order),
 // HALF_BITS (of `permuted`), SEED, PIXELS (of an image), THREADS.
 //
-// A block for each image.
+// One block for each image.
 #include "../philox.cuh"
 
 // Returns the sample in a slot of a step's batch, which is a slice of an endless sequence of random

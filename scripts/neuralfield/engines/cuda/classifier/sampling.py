@@ -15,7 +15,7 @@ from neuralfield.tasks.classifier.labelled import network_inputs
 
 
 class ImageSampling:
-    """Fills inputs and labels for a step that is read from the GPU's memory.
+    """Fills inputs and labels for the step whose number is in the GPU's memory.
 
     All `images` stay on the GPU as bytes, shape (n, height, width). `inputs` has shape (batch,
     pixels); `samples` and `labels`, int32, have the images' numbers and labels.
@@ -26,7 +26,7 @@ class ImageSampling:
     ) -> None:
         xp, labelled = device.xp, objective.labelled
         self.is_constant = objective.batches.is_everything
-        """Whether every step's batch is the same: the stage then has to run only once."""
+        """Whether every step's batch is the same, so that the stage has to run only once."""
         self.images = device.asarray(np.ascontiguousarray(labelled.images))
         self._all_labels = device.asarray(labelled.labels.astype(np.int32))
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")

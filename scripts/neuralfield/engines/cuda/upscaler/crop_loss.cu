@@ -1,5 +1,5 @@
-// The loss of what a network adds to crops, and its gradient. Reference implementation:
-// nn/losses.py.
+// The loss of a network's outputs, which are added to crops, and its gradient. Reference
+// implementation: nn/losses.py.
 //
 // Constants: those of loss.cuh, COUNT (values of all crops), THREADS.
 #include "../loss.cuh"

@@ -1,11 +1,12 @@
-// The crops of a step, as a network is given them, and what it is to add to them. Reference
-// implementations: tasks/upscaler/upscaler_objective.py (Crops), fields/upscaler.py
-// (UpscalingNetwork).
+// The crops of a step, as inputs of the network, and the targets of its outputs, which are added to
+// the crops. Reference implementations: tasks/upscaler/upscaler_objective.py (Crops),
+// fields/upscaler.py (UpscalingNetwork).
 //
 // Constants: BATCH (crops), CHANNELS, HEIGHT, WIDTH (of the image), SIDE (of a crop), REACH (pixels
 // around it that the network sees), SEED, THREADS.
 //
-// A thread for each value, first of all inputs, then of all targets. Both lie channel by channel.
+// One thread for each value: first all inputs, then all targets. Both are stored channel by
+// channel.
 #include "../philox.cuh"
 
 #define SEEN (SIDE + 2 * REACH)
@@ -26,8 +27,8 @@ struct Crop {
                 whole_number(words.w2, 8)};
     }
 
-    // Returns the pixel of the image, in an order of so many a line, at a place in a square that
-    // begins at the crop's corner and is laid down in its way.
+    // Returns the index of a pixel in an image with `line_pixels` pixels per line. (x, y) is its
+    // place in a square that begins at the crop's corner, after the crop's symmetry is applied.
     __device__ __forceinline__ int pixel(int y, int x, int side, int line_pixels) const {
         if (symmetry & 4) x = side - 1 - x;
         if (symmetry & 2) y = side - 1 - y;
@@ -36,8 +37,8 @@ struct Crop {
     }
 };
 
-// enlarged: the image without its detail, and REACH pixels around it. light: the image. Both have
-// the channels of a pixel side by side.
+// enlarged: the image without its detail, and REACH pixels around it. light: the image. In both,
+// the channels of a pixel are neighbours.
 extern "C" __global__ void __launch_bounds__(THREADS)
     sample_crops(const long long* __restrict__ step_taken, const float* __restrict__ enlarged,
                  const float* __restrict__ light, float* __restrict__ inputs,

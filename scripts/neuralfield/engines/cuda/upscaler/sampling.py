@@ -9,10 +9,11 @@ from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 
 
 class CropSampling:
-    """Fills inputs and targets for a step that is read from the GPU's memory.
+    """Fills inputs and targets for the step whose number is in the GPU's memory.
 
-    `inputs` has shape (crops, channels, side, side) with the pixels around the crops; `targets` has
-    what a network is to add to each crop, without these.
+    `inputs` has shape (crops, channels, side, side), including the pixels around the crops.
+    `targets` does not include these pixels, and has the values that a network should add to each
+    crop.
     """
 
     is_constant = False

@@ -1,4 +1,4 @@
-"""The cuda engine for upscalers: the convolutions of classifiers between other stages."""
+"""The cuda engine for upscalers: the convolutions of classifiers with other stages."""
 
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.convolution import convolution_plan
@@ -22,10 +22,10 @@ _REMEDY = "use smaller batches (training: batch_pixels) or smaller crops (fields
 
 
 class UpscalerCudaEngine(RecordedEngine[CropSampling]):
-    """Training steps of an upscaler that stay on the GPU, in float32.
+    """Takes training steps of an upscaler entirely on the GPU, in float32.
 
-    The objective has no `unsupported_reason`; its parameters and the optimizer's state become views
-    of flat arrays. A `ResourceError` is raised where the GPU has too little memory.
+    The objective must have no `unsupported_reason`. Its parameters and the optimizer's state become
+    views of flat arrays. A `ResourceError` is raised if the GPU has too little memory.
     """
 
     def __init__(self, objective: UpscalerObjective, device: Device) -> None:
@@ -48,8 +48,8 @@ def make_stages(objective: UpscalerObjective, device: Device) -> Stages[CropSamp
 
 
 def unsupported_reason(objective: UpscalerObjective, precision: str, device: Device) -> str | None:
-    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
-    `make_engine`.
+    """Return the reason why the cuda engine does not cover an objective, or None; for `precision`
+    see `make_engine`.
     """
     found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:

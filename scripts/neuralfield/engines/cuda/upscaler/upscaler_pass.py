@@ -14,7 +14,7 @@ from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective, cro
 
 
 class UpscalerPass(Pass):
-    """Forward, loss and backward for the crops that the stage `sampling` fills in."""
+    """The forward pass, loss and backward pass of the crops that the stage `sampling` fills in."""
 
     name = "upscaler"
 
@@ -51,7 +51,7 @@ class UpscalerPass(Pass):
 
 
 def layer_shapes(objective: UpscalerObjective) -> list[ConvolutionShape]:
-    """List the convolutions of a network, as they are given crops with the pixels around them."""
+    """List a network's convolutions, with their sizes for crops with the pixels around them."""
     layers, shapes = objective.network.layers, []
     side = crop_side(objective.settings, objective.values) + 2 * objective.settings.reach_px
     for layer in layers:
@@ -66,7 +66,7 @@ def layer_shapes(objective: UpscalerObjective) -> list[ConvolutionShape]:
 
 
 def batch_bytes(shapes: Sequence[ConvolutionShape], batch: int) -> int:
-    """Count the bytes that a batch needs, but for parts of gradients."""
+    """Count the bytes that a batch needs, except for parts of gradients."""
     first, last = shapes[0], shapes[-1]
     inputs = first.channels_in * first.height * first.width
     # values and gradients of float32, and places of the pooling in 16 bits
