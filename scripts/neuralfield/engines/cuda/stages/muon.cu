@@ -1,10 +1,10 @@
-// The end of a step for hidden matrices under Muon: directions, which `update` has left behind, are
-// orthogonalised by Newton-Schulz steps and move the weights. Reference implementation:
-// nn/optimizers.py.
+// The end of a step for hidden matrices with Muon: the directions that `update` has written are
+// orthogonalised by Newton-Schulz steps, and the weights are updated along them. Reference
+// implementation: nn/optimizers.py.
 //
 // x is a direction, or its transpose, so that it has at least as many rows as columns. A step is
-// three products, each launched for all matrices at once: x' x, its polynomial p, and x p. Where
-// all matrices fit a tile of fp16 numbers, one launch does everything, with the same results.
+// three products, each launched for all matrices at once: x' x, its polynomial p, and x p. If every
+// matrix fits into a tile of fp16 numbers, one launch does everything, with the same results.
 //
 // Constants: MIXED (products of fp16 with float32 sums; else all in float32), STEPS.
 #include "../element.cuh"
@@ -16,7 +16,7 @@
 #include "../matrix_product_float.cuh"
 #endif
 
-#define SIDE 64  // of the tiles that all sizes are padded for; what is beyond stays zero
+#define SIDE 64  // of tiles; all sizes are padded to whole tiles, and the padding stays zero
 
 // One hidden matrix.
 struct Matrix {
@@ -24,14 +24,14 @@ struct Matrix {
     const float* squares;          // sums of its squares, one for each part
     float* weight;                 // (rows, columns)
     __half *forward, *backward;    // copies of the weight for matrix products, or null
-    element* x[2];                 // (length, width), and those of the next step
+    element* x[2];                 // (length, width); x of this step and of the next
     element *square, *polynomial;  // (width, width)
     int parts, rows, columns, length, width;
     int is_transposed;  // whether rows of x are columns of the weight
     float copy_factor;
     float step_length;
 
-    // The compiler keeps what is indexed by constants alone in registers.
+    // With constant indices only, the compiler keeps the array in registers.
     __device__ __forceinline__ element* x_of(int step) const { return step & 1 ? x[1] : x[0]; }
 };
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ float inverse_norm(const Matrix& matrix) {
     return 1.0f / (sqrtf(sum) + 1e-20f);
 }
 
-// A number of the direction and of the weight, by its place in x; there is none in the padding.
+// The element of the direction and of the weight at a place in x; in the padding there is none.
 struct Place {
     int row, column;
     bool is_there;
@@ -90,7 +90,7 @@ __device__ __forceinline__ void put_weight(const Matrix& matrix, const Place& pl
                      matrix.columns, matrix.forward, matrix.backward);
 }
 
-// `update` has counted the step already.
+// Returns the step length of this step, which `update` has already counted.
 __device__ __forceinline__ float rate_of(const Matrix& matrix, const Scalars* scalars,
                                          const long long* steps_taken) {
     return matrix.step_length * scalars[(*steps_taken - 1) & 1].learning_rate;
@@ -109,19 +109,19 @@ extern "C" __global__ __launch_bounds__(THREADS) void normalise(const Matrix* ma
     }
 }
 
-// Pairs of the polynomial, from those of the square and of its own square, rounded in the same
-// places by all kernels.
+// Returns a pair of the polynomial from pairs of `square` and of square square; all kernels round
+// at the same places.
 __device__ __forceinline__ float2 polynomial_pair(float2 square, float2 sums) {
     return make_float2(fmaf(-4.7750f, square.x, 2.0315f * sums.x),
                        fmaf(-4.7750f, square.y, 2.0315f * sums.y));
 }
 
-// Pairs of the next x, from those of x and of x polynomial.
+// Returns a pair of the next x from pairs of x and of x polynomial.
 __device__ __forceinline__ float2 next_pair(float2 before, float2 sums) {
     return make_float2(3.4445f * before.x + sums.x, 3.4445f * before.y + sums.y);
 }
 
-// Results of a tile come in groups; `take` is given them in pairs of neighbours.
+// Passes the results of a tile, which come in groups, to `take` as pairs of neighbours.
 template <typename Take>
 struct InPairs {
     const Take& take;
@@ -166,7 +166,7 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void make_polynomial(
         matrix.width, matrix.width, InPairs<decltype(take)>{take});
 }
 
-// 3.4445 x + x polynomial, in pairs. Grid: (width / SIDE, length / SIDE, matrices).
+// Passes 3.4445 x + x polynomial to `put`, in pairs. Grid: (width / SIDE, length / SIDE, matrices).
 template <typename Take>
 __device__ __forceinline__ void next_x(const Matrix& matrix, int step, const Take& put) {
     const int row0 = int(blockIdx.y) * SIDE, column0 = int(blockIdx.x) * SIDE;
@@ -189,7 +189,7 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void take_step(const Ma
     });
 }
 
-// The last step, whose results move the weights.
+// The last step, whose results update the weights.
 extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_weights(
     const Matrix* matrices, int step, const Scalars* scalars, const long long* steps_taken) {
     const Matrix matrix = matrices[blockIdx.z];
@@ -211,7 +211,7 @@ __device__ __forceinline__ __half2* pair_of(Square& matrix, int row, int column)
     return reinterpret_cast<__half2*>(matrix.chunk(row, column / 8) + column % 8);
 }
 
-// work(part, row, column): the thread's eight pairs of neighbours in a result.
+// Calls work(part, row, column) for the thread's eight pairs of neighbours in a result.
 template <typename Work>
 __device__ __forceinline__ void for_own_pairs(const Work& work) {
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -221,7 +221,7 @@ __device__ __forceinline__ void for_own_pairs(const Work& work) {
              warp / 4 * 32 + part % 4 * 8 + lane % 4 * 2);
 }
 
-// finish(part, row, column, values) takes pairs of results of A B, or of A' B.
+// Computes A B, or A' B; finish(part, row, column, values) receives pairs of results.
 template <bool A_TRANSPOSED, typename Finish>
 __device__ __forceinline__ void small_product(Square& a, Square& b, const Finish& finish) {
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -252,7 +252,7 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS) void move_small_weights
     const Matrix* matrices, const Scalars* scalars, const long long* steps_taken) {
     __shared__ __align__(128) Square x[2], square, polynomial;
     const Matrix matrix = matrices[blockIdx.x];
-    float directions[8][2], weights[8][2];  // all loads are under way before the first wait
+    float directions[8][2], weights[8][2];  // all loads are in flight before the first wait
     for_own_pairs([&](int part, int row, int column) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-"""The part of the update stage that moves hidden matrices under Muon."""
+"""The part of the update stage that updates hidden matrices with Muon."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from neuralfield.nn.optimizers import NEWTON_SCHULZ_STEPS
 from neuralfield.system.device import Array, Device
 
 _SIDE = 64
-"""The side of the tiles that matrices are padded for."""
+"""Side of tiles; matrices are padded to whole tiles."""
 
 _NORMALISING_BLOCKS = 32
 _MATRIX = np.dtype(
@@ -34,20 +34,20 @@ _MATRIX = np.dtype(
 
 @dataclass(frozen=True)
 class HiddenMatrix:
-    """A matrix between two hidden layers, and where its direction lies."""
+    """A matrix between two hidden layers, and the arrays of its direction."""
 
     weight: Array  # begins with the matrix
     direction: Array  # shape (rows, columns)
     squares: Array  # their sum is the squared norm of the direction
-    copy: WeightCopy | None  # to be kept up to date with the weight
+    copy: WeightCopy | None  # to be written whenever the weight is updated
 
 
 class MuonStage:
-    """Orthogonalises directions and moves the matrices along them; see `muon.cu`.
+    """Orthogonalises directions and updates the matrices along them; see `muon.cu`.
 
-    `scalars` is the struct Scalars of two steps, of `step_scalars.cuh`; `step` has the steps
-    finished so far, this one included. In mixed precision, products are of fp16 matrices, sums
-    float32.
+    `scalars` has the structs Scalars of `step_scalars.cuh` for two steps; `step` has the number of
+    finished steps, including this one. In mixed precision, products are of fp16 matrices, with sums
+    in float32.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class MuonStage:
         return sum(array.nbytes for array in self._arrays)
 
     def launch(self) -> None:
-        """Put the stage on the current stream, behind the kernel that leaves the directions."""
+        """Put the stage on the current stream, after the kernel that writes the directions."""
         matrices, threads = self._matrices, (THREADS,)
         if self._move_small_weights:
             arguments = (matrices, self._scalars, self._step)
@@ -108,13 +108,13 @@ class MuonStage:
 
 
 def largest_bytes(shapes: Sequence[tuple[int, int]]) -> int:
-    """Estimate, from above, the bytes of `MuonStage` and the directions of matrices."""
+    """Return an upper bound on the bytes of `MuonStage` and of the matrices' directions."""
     padded = [_padded(shape) for shape in shapes]
     return 4 * sum(3 * length * width + 2 * width * width for length, width in padded)
 
 
 def _padded(shape: tuple[int, int]) -> tuple[int, int]:
-    """Return the longer side and the shorter one, in whole tiles."""
+    """Return the longer side and the shorter one, each rounded up to whole tiles."""
     shorter, longer = sorted(-(-side // _SIDE) * _SIDE for side in shape)
     return longer, shorter
 
@@ -130,5 +130,5 @@ def _fill(line: Any, matrix: HiddenMatrix, work: Sequence[int]) -> None:
     line["length"], line["width"] = _padded((rows, columns))
     line["is_transposed"] = rows < columns
     line["copy_factor"] = matrix.copy.factor if matrix.copy else 0.0
-    # what gives steps the root mean square that Adam's have
+    # this factor gives steps the same root mean square as Adam's steps
     line["step_length"] = 0.2 * math.sqrt(max(rows, columns))

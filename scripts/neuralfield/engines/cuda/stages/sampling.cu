@@ -1,14 +1,15 @@
-// The pixels of a step and the points within them are sampled here. Reference implementations:
-// nn/sampling.py (Batches, Footprint), nn/blocks.py, images/coordinates.py, fields/coordinate_network.py
-// (CornerBias).
+// Samples the pixels of a step and the points within them. Reference implementations:
+// nn/sampling.py (Batches, Footprint), nn/blocks.py, images/coordinates.py,
+// fields/coordinate_network.py (CornerBias).
 //
-// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING and what it may be
+// Constants: those of the batch, ENCODING, WIDTH, HEIGHT, SAMPLING and its possible values
 // (ALL_IN_ORDER, ONE_OF_EACH_BLOCK, BY_DENSITY), those of blocks.cuh with ONE_OF_EACH_BLOCK,
 // TILE_ROWS, TILES_PER_BLOCK, THREADS.
 //
-// A block samples the pixels of TILES_PER_BLOCK tiles, a thread each, and then their points: two
-// neighbours of a group are a thread's, as they share random words. Arithmetic is rounded step by
-// step, as array libraries do it: contracted multiply-adds would change last bits.
+// A thread block samples the pixels of TILES_PER_BLOCK tiles, one per thread, and then their
+// points: a thread samples two neighbouring points of a group, because they share random words.
+// Every operation is rounded separately, as in array libraries, because contracted multiply-adds
+// would change the last bits.
 #include "../philox.cuh"
 
 #if SAMPLING == ONE_OF_EACH_BLOCK
@@ -17,11 +18,11 @@
 
 #define PIXEL_COUNT (WIDTH * HEIGHT)
 #define BLOCK_PIXELS (TILES_PER_BLOCK * TILE_PIXELS)
-#define PAIRS_0 ((GROUP_0_POINTS + 1) / 2)  // for a pixel's first group of points, and for both
+#define PAIRS_0 ((GROUP_0_POINTS + 1) / 2)  // of a pixel's first group of points; PAIRS: of both
 #define PAIRS (PAIRS_0 + (POINTS - GROUP_0_POINTS + 1) / 2)
 #define PIXELS_AT_ONCE (THREADS / PAIRS)
 
-// a / count; by a power of two a product gives the same bits sooner.
+// Returns a / count; for a power of two, a product gives the same bits faster.
 template <int count>
 __device__ __forceinline__ double quotient(double a) {
     return (count & (count - 1)) == 0 ? __dmul_rn(a, 1.0 / count) : __ddiv_rn(a, double(count));
@@ -38,7 +39,7 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
     Words words = philox({(unsigned int)slot, 0u, (unsigned int)step, STREAM_DENSITY}, seed);
     double sought = quotient<PIXELS>(__dadd_rn(double(slot), double(uniform(words.w0))));
     int low = part_starts[slot], high = part_starts[slot + 1];
-    // the first place whose sum is above what is sought
+    // the first place whose cumulative sum exceeds `sought`
     while (low < high) {
         int middle = low + (high - low) / 2;
         if (cumulative[middle] <= sought)
@@ -50,7 +51,7 @@ __device__ int pixel_of_slot(int slot, long long step, const double* __restrict_
 #endif
 }
 
-// Returns the centre of pixel `index` of `count` along a side of half this length.
+// Returns the centre of pixel `index` of `count` along a side of length 2 * half_side.
 template <int count>
 __device__ __forceinline__ float axis_centre(int index, double half_side) {
     double fraction = quotient<count>(double(index) + 0.5);
@@ -76,7 +77,7 @@ struct Pixel {
     }
 };
 
-// The points of a thread: two neighbours of a group, or its last.
+// The points of a thread: two neighbours of a group, or only the group's last point.
 struct PointPair {
     int number, group;
     int first, group_points;  // the first point's number in the group, and how many the group has
@@ -91,13 +92,14 @@ struct PointPair {
 };
 
 #if FOOTPRINT
-// A number of points as a share of a group's points.
+// Returns a number of points as a fraction of a group's points.
 __device__ __forceinline__ double share_of_group(double points, int group) {
     return group ? quotient<POINTS - GROUP_0_POINTS>(points) : quotient<GROUP_0_POINTS>(points);
 }
 
-// The rows of the points of `pair`, whose group begins at the number `group_first` of the points
-// that a block works on: point k is in the row that the k-th smallest key belongs to.
+// Finds the rows of the points of `pair`. The row of point k is the number of the group's point
+// with the k-th smallest key. `group_first` is the index of the group's first point in the thread
+// block.
 __device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&keys)[2],
                                           const PointPair& pair, int group_first, bool is_valid) {
     if constexpr (GROUP_0_POINTS <= 2) {
@@ -129,8 +131,8 @@ __device__ __forceinline__ void find_rows(int (&rows)[2], const unsigned int (&k
     }
 }
 
-// Each group of points is a Latin hypercube: point k is in column k. All threads of a block come
-// here together.
+// Each group of points is a Latin hypercube: point k is in column k. All threads of a block have to
+// call this together.
 __device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel,
                                        const PointPair& pair, int group_first, bool is_valid,
                                        long long step, unsigned long long seed) {
@@ -157,7 +159,7 @@ __device__ __forceinline__ void spread(float2 (&points)[2], const Pixel& pixel,
 }
 #endif
 
-// Samples the points of a block's pixels; rows without one are zeros.
+// Samples the points of a block's pixels, and writes zeros to rows without a point.
 __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_tile, long long step,
                                               float2* __restrict__ inputs,
                                               unsigned long long seed) {

@@ -16,13 +16,14 @@ from neuralfield.tasks.image.image_objective import ImageObjective
 
 _THREADS = 128
 _TILES, _BATCH_TILES = 2, 8
-"""Tiles of a block, for one training and for several: there it waits for all its pixels at once."""
+"""Tiles per thread block, for one training and for several, in which case a block waits for the
+loads of all its pixels at once."""
 
 _SAMPLINGS = ("ALL_IN_ORDER", "ONE_OF_EACH_BLOCK", "BY_DENSITY")
 
 
 class SamplingStage:
-    """Fills inputs, targets and weights for a step that is read from the GPU's memory."""
+    """Fills inputs, targets and weights for the step whose number is in the GPU's memory."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class SamplingStage:
         xp = device.xp
         self.values = xp.ascontiguousarray(device.asarray(objective.values))
         self.is_constant = not batch.footprint and objective.batches.is_everything
-        """Whether every step's batch is the same: the stage then has to run only once."""
+        """Whether every step's batch is the same, so that the stage has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
         path = Path(__file__).with_name("sampling.cu")
         self._kernel = compile_kernel(path, "sample", self.constants)
@@ -45,7 +46,7 @@ class SamplingStage:
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
             self.density = cumulative, part_starts(xp, cumulative, batch.pixels)
-        self._buffers = buffers  # kept: a pass may know only where they lie
+        self._buffers = buffers  # kept alive, because a pass may only have their addresses
         unused = step
         self.source = (step, *(self.density or (unused, unused)), self.values)
         weights = unused if buffers.weights is None else buffers.weights
@@ -68,11 +69,11 @@ class SamplingStage:
 class SamplingBatch:
     """`SamplingStage` for several trainings in one launch, each with its own image and seed.
 
-    It samples for a step beside the pass of the step before, into one of two batches in turn. The
-    stages have the same constants, and are at the same step. `odd` has inputs, targets and weights
-    of steps with odd numbers, of each stage; those of even ones are the stage's own. Where every
-    step's batch is the same, there are no others. `sampled_step` is the step of the samples that
-    are there.
+    It samples for a step while the pass of the previous step runs, into one of two batches in turn.
+    All stages have the same constants and are at the same step. `odd` has, for each stage, the
+    inputs, targets and weights of steps with odd numbers; steps with even numbers use the stage's
+    own arrays, as do all steps if every step's batch is the same. `sampled_step` is the step of the
+    latest samples.
     """
 
     def __init__(self, device: Device, stages: Sequence[SamplingStage]) -> None:
@@ -98,7 +99,7 @@ class SamplingBatch:
         self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
 
     def launch_first(self, first_step: int) -> None:
-        """Sample for the step after `first_step` finished ones, while none is under way."""
+        """Sample for the step after `first_step` finished ones, while no step is running."""
         self._first(self._grid, (_THREADS,), (np.int64(first_step), *self._arguments))
 
     def launch(self) -> None:
@@ -107,8 +108,8 @@ class SamplingBatch:
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
-    """Find where equal parts of a density begin, int32 of shape (parts + 1,): a sample of one part
-    is searched only there.
+    """Find the indices at which equal parts of a density begin, int32 of shape (parts + 1,), so
+    that a sample of one part is searched only within it.
     """
     return xp.searchsorted(cumulative, xp.arange(parts + 1) / parts, side="right").astype("int32")
 

@@ -1,13 +1,13 @@
 // Sampling for several networks of one shape in one launch; the second coordinate of a block is the
 // network's number.
 //
-// It samples for the next step beside the pass of this one: each network has two batches, which
-// steps take in turn. A block has room beside one of the pass, as long as that leaves it its 4096
-// registers; others go to multiprocessors that the pass leaves free. Blocks end when they have
-// sampled, all but the last, which waits for the pass: so the kernel behind this one has the pass
-// behind it, too.
+// The kernel samples for the next step while the pass of the current step runs: each network has
+// two batches, which steps use in turn. A block can share a multiprocessor with a block of the pass
+// if that leaves it the 4096 registers that it needs; other blocks run on multiprocessors that the
+// pass leaves free. Blocks end when they have sampled, except the last one, which waits for the
+// pass. Therefore, when the next kernel has waited for this one, the pass has finished, too.
 //
-// Constants: those of sampling.cu, which hold for all.
+// Constants: those of sampling.cu, which are the same for all networks.
 #include "../dependent_launch.cuh"
 #include "sampling.cu"
 
@@ -33,15 +33,15 @@ __device__ __forceinline__ void sample_network(const Network& network, long long
                 batch.targets, batch.weights, network.seed);
 }
 
-// Samples for the step after `step` finished ones, where none is under way.
+// Samples for the step after `step` finished ones, while no step is running.
 extern "C" __global__ void __launch_bounds__(THREADS)
     sample_first(long long step, const Network* networks, long long* sampled_step) {
     sample_network(networks[blockIdx.y], step);
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *sampled_step = step;
 }
 
-// Samples for the step after the one that is under way; many blocks at once, as they wait for
-// memory.
+// Samples for the step after the one that is running. Many blocks are resident at once, because
+// they wait for memory.
 extern "C" __global__ void __launch_bounds__(THREADS, 16)
     sample_next(const Network* networks, long long* sampled_step) {
     let_later_kernels_start();

@@ -7,7 +7,7 @@ struct Scalars {
     float learning_rate;
 };
 
-// Loads the scalars of a step as the kernel before the last has written them.
+// Loads the scalars of a step, which the kernel before the previous one has written.
 __device__ __forceinline__ Scalars load_scalars(const Scalars* scalars) {
     return {__ldcg(&scalars->rate), __ldcg(&scalars->inverse_correction2),
             __ldcg(&scalars->learning_rate)};

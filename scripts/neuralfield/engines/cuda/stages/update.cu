@@ -1,15 +1,16 @@
-// The end of a step: partial gradients are added up in a fixed order and move the parameters.
+// The end of a step: partial gradients are added up in a fixed order, and the parameters updated.
 // Reference implementations: nn/optimizers.py, nn/schedules.py.
 //
-// Constants: BLOCKS (of parameters), ELEMENTS (of a block, 128 or 512), BLOCKS_AT_ONCE (that a
-// multiprocessor has room for), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
-// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (gradients are no longer
-// than CLIP_NORM), MUON (hidden matrices get a direction here, with MUON_MOMENTUM and
-// ONE_MINUS_MUON_MOMENTUM, and are moved by muon.cu).
+// Constants: BLOCKS (of parameters), ELEMENTS (of a block, 128 or 512), BLOCKS_AT_ONCE (resident on
+// a multiprocessor), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1, BETA2,
+// ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (the gradient's norm is limited to
+// CLIP_NORM), MUON (the direction of hidden matrices is computed here, with MUON_MOMENTUM and
+// ONE_MINUS_MUON_MOMENTUM, and muon.cu updates them).
 //
-// A block adds up ELEMENTS neighbouring elements, or 32 where they cannot be loaded four at a time or
-// are few, of many parts. Its 8 warps take every 8th part each, so that many loads are on their way
-// at once. Where there is nothing to add up, a block has ELEMENTS_OF_ONE elements of a single part.
+// A block adds up ELEMENTS neighbouring elements, or 32 if they cannot be loaded four at a time, or
+// if the tensor has few elements and many parts. Each of its 8 warps adds up every 8th part, so
+// that many loads are in flight at once. If there is only a single part, so that there is nothing
+// to add up, a block has ELEMENTS_OF_ONE elements.
 
 #include "../dependent_launch.cuh"
 #include "step_scalars.cuh"
@@ -26,9 +27,9 @@ struct Work {
     float* direction;            // of a hidden matrix under Muon, else null
     __half *forward, *backward;  // of a weight: copies for matrix products, or null
     int parts, part_stride, row_stride, columns;
-    int first, size;  // elements of this tensor: where the block begins, how many there are
+    int first, size;  // the block's first element in this tensor, and the tensor's elements
     int parameter_offset, moment2_offset;  // of the tensor
-    int elements;  // of the block; 32: one at a time; ELEMENTS_OF_ONE: of a single part, without a copy
+    int elements;  // of the block; 32: loaded singly; ELEMENTS_OF_ONE: of one part, without a copy
     float scale;
     float copy_factor;
 
@@ -41,7 +42,7 @@ struct Schedule {
     long long kind;  // 0 constant, 1 cosine, 2 exponential
 };
 
-// Not inlined: all kernels that call it get the same bits.
+// Not inlined, so that all kernels that call it get the same bits.
 __device__ __noinline__ Scalars scalars_of(long long step, const Schedule& schedule) {
     double rate = schedule.learning_rate;
     const long long place = step < schedule.period ? step : schedule.period;
@@ -63,7 +64,7 @@ __device__ __noinline__ Scalars scalars_of(long long step, const Schedule& sched
 #endif
 }
 
-// Sets the number of finished steps, and what the next one needs.
+// Sets the number of finished steps, and the scalars of the next step.
 extern "C" __global__ void set_step(long long first_step, long long* step, Scalars* scalars,
                                     const Schedule* schedule) {
     *step = first_step;
@@ -78,9 +79,10 @@ __device__ __forceinline__ void add_to(float4& sum, float4 number) {
     sum.w += number.w;
 }
 
-// Adds up this warp's parts of COUNT numbers, each of one element or of four: every WARPS-th part.
-// Several are loaded before the first is added, and none under a condition, so that all are on
-// their way at once: beyond the last part, and beyond the last element, the last is loaded again.
+// Adds up this warp's parts, which are every WARPS-th part, of COUNT numbers, each of which is one
+// element or four. Several parts are loaded before the first is added, and no load is conditional,
+// so that all loads are in flight at once: beyond the last part, and beyond the last element, the
+// last is loaded again.
 template <int COUNT, typename Number>
 __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
     constexpr int per_load = sizeof(Number) / sizeof(float), at_once = 16 / COUNT / per_load;
@@ -113,13 +115,13 @@ __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
     for (int i = 0; i < COUNT; ++i) ((Number*)sums)[i * 32 + lane] = sum[i];
 }
 
-// Returns the place of an element of this thread in its tensor; -1: it has none.
+// Returns the index in the tensor of this thread's element with a number, or -1 if there is none.
 __device__ __forceinline__ int own_element(const Work& work, int number) {
     const int place = number * THREADS + threadIdx.x, own = work.first + place;
     return place < work.elements && own < work.size ? own : -1;
 }
 
-// The gradients of this thread's elements, which its block's warps add up together.
+// Computes the gradients of this thread's elements, which the block's warps add up together.
 __device__ __forceinline__ void sum_parts(const Work& work, float (&gradients)[OWN]) {
     __shared__ __align__(16) float sums[WARPS][ELEMENTS];
     float* own_sums = sums[threadIdx.x / 32];
@@ -153,8 +155,9 @@ __device__ __forceinline__ Number block_sum(Number number) {
     return number;
 }
 
-// Before `update` where gradients are clipped: the gradients, and the factor that shortens them.
-// The block that ends last adds up the squares of all blocks, in their order. Grid: (BLOCKS,).
+// Runs before `update` if gradients are clipped, and computes the gradients and the factor that
+// limits their norm. The block that finishes last adds up the squares of all blocks, in the order
+// of the blocks. Grid: (BLOCKS,).
 #if CLIPPED
 extern "C" __global__ void __launch_bounds__(THREADS)
     sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients, double* squares,
@@ -184,13 +187,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int block = threadIdx.x; block < BLOCKS; block += THREADS) sum += __ldcg(squares + block);
     const double norm = sqrt(block_sum(sum));
     if (threadIdx.x == 0) {
-        *clip_factor = norm <= CLIP_NORM ? 1.0f : float(CLIP_NORM / norm);  // a NaN stays one
+        *clip_factor = norm <= CLIP_NORM ? 1.0f : float(CLIP_NORM / norm);  // NaN stays NaN
         *blocks_done = 0;
     }
 }
 #endif
 
-// The column sums of the loss's parts are added to the totals, by a block of its own.
+// Adds the column sums of the loss's parts to the totals, in a separate block.
 __device__ void add_totals(const double* __restrict__ loss_partials, double* totals) {
     __shared__ double sums[2][THREADS];
     double loss = 0.0, squared_error = 0.0;
@@ -212,12 +215,12 @@ __device__ void add_totals(const double* __restrict__ loss_partials, double* tot
     }
 }
 
-// A parameter and what the optimizer keeps for it: 0 to 2 moments.
+// A parameter and the optimizer's state for it: 0 to 2 moments.
 struct Element {
     float parameter, moment1, moment2;
 };
 
-// The contracted products are written out, so that every kernel gets the same bits.
+// Multiply-adds are written explicitly, so that every kernel gets the same bits.
 __device__ __forceinline__ void move(Element& element, float gradient, Scalars now) {
 #if ADAM
     element.moment1 =
@@ -234,7 +237,7 @@ __device__ __forceinline__ void move(Element& element, float gradient, Scalars n
 #endif
 }
 
-// Returns the direction of a hidden matrix under Muon, which is still to be orthogonalised.
+// Returns an element of the direction of a hidden matrix with Muon, before orthogonalisation.
 __device__ __forceinline__ float turn(Element& element, float gradient) {
 #if MUON
     const float kept = float(MUON_MOMENTUM), fresh = float(ONE_MINUS_MUON_MOMENTUM) * gradient;
@@ -245,7 +248,7 @@ __device__ __forceinline__ float turn(Element& element, float gradient) {
 #endif
 }
 
-// The parameters, and what the optimizer keeps for them.
+// The parameters, and the optimizer's state for them.
 struct Elements {
     float *parameters, *moments1, *moments2;
 
@@ -258,7 +261,7 @@ struct Elements {
         return element;
     }
 
-    // Moves a parameter, with its copies for matrix products.
+    // Stores a parameter with its moments and its copies for matrix products.
     __device__ __forceinline__ void store(const Work& work, int own, const Element& element) const {
         const int at = work.parameter_offset + own;
         parameters[at] = element.parameter;
@@ -271,9 +274,9 @@ struct Elements {
     }
 };
 
-// Moves the elements of a block, `count` of a thread, along what `find_gradients` fills in, where all
-// threads pass a barrier. Returns in thread 0 how many blocks had read the step before, and the sum
-// of the squares of a direction.
+// Updates the elements of a block, `count` per thread, with the gradients that `find_gradients`
+// writes; all threads pass a barrier in that function. In thread 0, returns the number of blocks
+// that had read the step before this one, and writes the sum of the squares of a direction.
 template <int count, typename FindGradients>
 __device__ __forceinline__ unsigned int update_elements(const Work& work, const Elements& elements,
                                                         const Scalars* scalars,
@@ -314,10 +317,10 @@ __device__ __forceinline__ unsigned int update_elements(const Work& work, const 
     return earlier_readers;
 }
 
-// Block 0 adds up the loss; the BLOCKS others move parameters. What only the update before has
-// changed is read before the wait. All read the same step: the last block that has read it counts
-// it, and the order in which blocks come decides nothing else. Many blocks at once: most of a
-// block's time is spent waiting.
+// Block 0 adds up the loss; the other BLOCKS blocks update parameters. Data that only the previous
+// update has changed is read before the wait. All blocks read the same step number, and the last
+// block that has read it increments it; nothing else depends on the order of blocks. Many blocks
+// are resident at once, because a block spends most of its time waiting.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
@@ -328,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     const long long step = __ldcg(step_taken);
     unsigned int earlier_readers = 0;
     if (blockIdx.x == 0) {
-        // the next step's scalars, which take long: nobody reads them in this one
+        // the next step's scalars take long to compute; no block reads them in this step
         if (threadIdx.x == 0) scalars[(step + 1) & 1] = scalars_of(step + 1, *schedule);
         wait_for_earlier_kernels();
         if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);

@@ -1,4 +1,4 @@
-"""The stage of the cuda engine that moves the parameters and counts the step."""
+"""The stage of the cuda engine that updates the parameters and counts the step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -49,26 +49,27 @@ _SCHEDULE = np.dtype(
 """The struct Schedule of update.cu."""
 
 _FEW_ELEMENTS, _ELEMENTS, _MANY_ELEMENTS, _ELEMENTS_OF_ONE = 32, 128, 512, 1024
-"""Elements of a block of the kernel."""
+"""Possible numbers of elements of a thread block of the kernel."""
 
 _SMALL, _MANY_PARTS = 1024, 64
-"""A tensor of at most so many elements, with more parts than so many, has small blocks: each loads
-many parts at once."""
+"""Maximum number of elements of a small tensor, and number of parts above which it has blocks of
+`_FEW_ELEMENTS`, each of which loads many parts at once."""
 
 _BLOCKS_AT_ONCE = {_ELEMENTS: 6, _MANY_ELEMENTS: 4}
-"""Blocks that a multiprocessor has room for, by their elements: registers limit them."""
+"""Number of blocks that fit on a multiprocessor, by their elements; registers limit it."""
 
 PARTIAL_SUMS = 8
-"""Sums that the kernel, with a warp for each, takes of the parts before it adds these sums up: part
-``p`` is in sum ``p % PARTIAL_SUMS``. Who leaves these sums as parts leaves the same gradient."""
+"""Number of sums in which the kernel first accumulates the parts, each with one warp, before it
+adds up these sums: part ``p`` is in sum ``p % PARTIAL_SUMS``. A pass that stores these sums as its
+parts therefore yields the same gradient."""
 
 
 class UpdateStage:
-    """Adds up partial gradients, moves the parameters, adds up the loss, and counts the step.
+    """Adds up partial gradients, updates the parameters, adds up the loss, and counts the step.
 
-    The optimizer's state becomes views of flat arrays here. Partial gradients and
-    losses are those of `own_pass`. Muon's products have the given precision. Steps add their loss
-    and error to `totals`, float64.
+    The optimizer's state becomes views of flat arrays. Partial gradients and losses are those of
+    `own_pass`. Muon's products have the given precision. Each step adds its loss and error to
+    `totals`, float64.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class UpdateStage:
         module = compile_module(Path(__file__).with_name("update.cu"), self.constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
-        # what an optimizer does not have is not looked at
+        # the kernel ignores moments that the optimizer does not have
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
         self._sum_gradients = self._muon = None
@@ -137,12 +138,12 @@ class UpdateStage:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the optimizer's state and of the arrays that it works on."""
+        """The bytes of the optimizer's state and of its working arrays."""
         muon = self._muon.memory_bytes if self._muon else 0
         return muon + sum(array.nbytes for array in (*self._moments, *self._working))
 
     def set_step(self, first_step: int) -> None:
-        """Put on the current stream: the next step comes after `first_step` finished ones."""
+        """Set the number of finished steps to `first_step`, on the current stream."""
         self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
@@ -153,8 +154,8 @@ class UpdateStage:
             self._muon.launch()
 
     def partial_sums(self) -> tuple[np.ndarray, tuple[Array, ...]]:
-        """Return the kernel's arguments where a pass leaves `PARTIAL_SUMS`: the table of its
-        blocks' work, and all arguments that come after it.
+        """Return the kernel's arguments for a pass that stores `PARTIAL_SUMS` sums: the table of
+        its blocks' work, and all arguments that come after it.
         """
         sums = [replace(g, parts=min(g.parts, PARTIAL_SUMS)) for g in self._gradients]
         return work_table(self._tensors, sums, {}, _ELEMENTS), self._arguments[1:]
@@ -168,7 +169,7 @@ def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
 
 
 def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
-    """Estimate, from above, the bytes of the stage beside the optimizer's state."""
+    """Return an upper bound on the bytes of the stage, without the optimizer's state."""
     summed = 4 * sum(tensor.data.size for tensor in tensors.values())
     shapes = [tensors[name].shape for name in hidden_matrices(optimizer, tensors)]
     clipped = isinstance(optimizer, ClippedGradients)
@@ -178,7 +179,8 @@ def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
 def _elements_of_block(
     device: Device, tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradient]
 ) -> int:
-    """Choose blocks with many elements where those with fewer would have no room all at once."""
+    """Choose the elements of a block: many, if blocks with fewer elements would not all fit on the
+    GPU at the same time."""
     processors, _ = gpu_limits(device)
     pairs = zip(tensors.values(), gradients, strict=True)
     added_up = sum(tensor.data.size for tensor, gradient in pairs if gradient.parts > 1)
@@ -196,9 +198,10 @@ def work_table(
 ) -> np.ndarray:
     """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
-    `directions` are those of the hidden matrices under Muon, which the kernel does not move. A
-    block has so many `elements` where it loads four at a time; if `wide`, more where each has a
-    single part. Blocks with the most parts, which take longest, come first.
+    `directions` are those of the hidden matrices of Muon, which the kernel does not update. A block
+    has `elements` elements if it can load four at a time, and fewer otherwise. If `wide`, blocks
+    whose elements have a single part have more. Blocks with the most parts come first, because they
+    take longest.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
@@ -274,7 +277,7 @@ def update_constants(optimizer: Optimizer) -> dict[str, int | float]:
 def _hidden_matrix(
     parameters: Array, works: np.ndarray, direction: Array, squares: Array, copy: WeightCopy | None
 ) -> HiddenMatrix:
-    """Describe what the blocks of one direction leave; `squares` has a number of each block."""
+    """Describe the results of one direction's blocks; `squares` has a number for each block."""
     blocks = np.flatnonzero(works["direction"] == direction.data.ptr)
     weight = parameters[works["parameter_offset"][blocks[0]] :]
     return HiddenMatrix(weight, direction, squares[blocks[0] : blocks[-1] + 1], copy)

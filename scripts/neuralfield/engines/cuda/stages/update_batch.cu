@@ -1,14 +1,14 @@
 // The update of several networks of one shape in one launch; the second coordinate of a block is
 // the network's number plus 1.
 //
-// Passes leave sums of parts, one for each of a block's warps alone, which are few: here a warp has
-// all that a block has alone, and adds them up in the same order. What no pass changes is on its
-// way before the wait.
+// The passes store few sums of parts: one for each warp that a block of update.cu has. Here, one
+// warp therefore does all the work of a block of update.cu, and adds up the sums in the same order.
+// Loads of data that no pass changes are in flight before the wait.
 //
-// The first blocks, of no network, prepare the next steps' scalars: they take long, and begin where
-// the pass leaves multiprocessors free.
+// The first blocks, which belong to no network, prepare the scalars of the next steps. This takes
+// long, but it starts on multiprocessors that the pass leaves free.
 //
-// Constants: those of update.cu, which hold for all.
+// Constants: those of update.cu, which are the same for all networks.
 #include "update.cu"
 
 // The arguments of `update` for one network of the batch.
@@ -25,8 +25,9 @@ struct Network {
     float* direction_squares;
 };
 
-// One thread of a block whose threads have read the step asks whether all other blocks have, too.
-// That thread counts the step, but not before the wait: sampling reads it as well.
+// Returns whether all other blocks of the network have already read the step. One thread of a block
+// calls this, after all threads of the block have read the step. If the result is true, this thread
+// increments the step, but not before the wait, because sampling reads the step as well.
 __device__ __forceinline__ bool is_last_reader(const Network& network) {
     __threadfence();
     const unsigned int before = atomicAdd(network.blocks_done, 1u);
@@ -39,7 +40,7 @@ __device__ __forceinline__ void count_step(const Network& network, long long ste
     *network.blocks_done = 0;
 }
 
-// Prepares the scalars of the networks' next steps, a thread each.
+// Prepares the scalars of the networks' next steps, with one thread for each network.
 __device__ __forceinline__ void prepare_scalars(const Network* networks) {
     const int count = gridDim.y - 1;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
@@ -52,8 +53,8 @@ __device__ __forceinline__ void prepare_scalars(const Network* networks) {
     }
 }
 
-// The gradient of an element, or of four: the sum of up to WARPS parts, all of which are on their
-// way before the first is added.
+// Returns the gradient of an element, or of four: the sum of up to WARPS parts. The loads of all
+// parts are in flight before the first part is added.
 template <typename Number>
 __device__ __forceinline__ Number sum_of_few_parts(const float* first, int parts, int stride) {
     Number loaded[WARPS] = {};
@@ -67,7 +68,7 @@ __device__ __forceinline__ Number sum_of_few_parts(const float* first, int parts
     return sum;
 }
 
-// 16 bytes on their way to shared memory, past registers and the first-level cache.
+// Starts a copy of 16 bytes to shared memory, which bypasses registers and the first-level cache.
 __device__ __forceinline__ void start_copy(float4* to, const float* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      (unsigned int)__cvta_generic_to_shared(to)),
@@ -79,15 +80,15 @@ __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Four neighbouring elements of a thread. They wait in shared memory, each thread's for itself: the
-// registers are for the parts.
+// Four neighbouring elements of a thread. Each thread keeps its own in shared memory until the
+// parts are added up, because registers are needed for the parts.
 struct FourElements {
     float4 (*kept)[THREADS];  // parameters, both moments, gradients
     int at;                   // in the parameters
     const float* partials;
     int parts, part_stride;
     float scale, copy_factor;
-    int copy;  // place of the copy for products; -1: there is none
+    int copy;  // index in the weight's copy for products; -1: there is no copy
 
     __device__ __forceinline__ FourElements(const Work& work, int own, float4 (*kept)[THREADS])
         : kept(kept),
@@ -140,7 +141,7 @@ __device__ __forceinline__ int end_of(const Work& work) {
     return min(work.first + work.elements, work.size);
 }
 
-// Elements of a warp that cannot be loaded four at a time.
+// Updates the elements of a warp that cannot be loaded four at a time.
 __device__ __forceinline__ void move_singly(const Work& work, const Elements& elements,
                                             Scalars now) {
 #pragma unroll 1
@@ -153,8 +154,8 @@ __device__ __forceinline__ void move_singly(const Work& work, const Elements& el
     }
 }
 
-// Sets, before steps are taken, how many have been, and weights' copies for products, which the
-// update keeps up to date from then on. Grid: (a network's blocks, networks).
+// Sets, before steps are taken, the number of finished steps and the weights' copies for products;
+// the update writes these copies from then on. Grid: (a network's blocks, networks).
 extern "C" __global__ void __launch_bounds__(THREADS)
     begin_steps(long long first_step, const Network* networks) {
     const Network& network = networks[blockIdx.y];
@@ -173,8 +174,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Grid: (a network's blocks, 1 + networks). Registers are few, so that many blocks have room at
-// once: one that has none begins when another ends.
+// Grid: (a network's blocks, 1 + networks). The kernel uses few registers, so that many blocks are
+// resident at once; a block that is not resident starts only when another one ends.
 extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Network* networks) {
     __shared__ float4 kept[4][THREADS];
     if (blockIdx.y == 0) {
@@ -182,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) update_batch(const Netw
         return;
     }
     const Network& network = networks[blockIdx.y - 1];
-    const long long step = __ldcg(network.step_taken);  // which only the update before has changed
+    const long long step = __ldcg(network.step_taken);  // only the previous update has changed it
     const int index = (int(blockIdx.x) - 1) * WARPS + threadIdx.x / 32;
     const Work& work = network.works[min(max(index, 0), BLOCKS - 1)];
     const bool goes_by_fours =

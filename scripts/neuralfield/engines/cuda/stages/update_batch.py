@@ -16,7 +16,7 @@ from neuralfield.system.device import Device
 class UpdateBatch:
     """`UpdateStage` for several trainings, each with its own schedule and step.
 
-    The stages have the same constants; their passes leave sums of parts, see `PARTIAL_SUMS`.
+    The stages have the same constants; their passes store sums of parts, see `PARTIAL_SUMS`.
     """
 
     def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
@@ -32,14 +32,14 @@ class UpdateBatch:
         )
         kernel = module.get_function("update_batch")
         self._begin_steps = module.get_function("begin_steps")
-        blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each of the works
+        blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each row of the table
         self._grid = (blocks, len(stages))
         grid = (blocks, 1 + len(stages))
         self._update = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
 
     def begin(self, first_step: int) -> None:
-        """Put on the current stream: the next step comes after `first_step` finished ones. Packs
-        the weights, which the update does from then on."""
+        """Set the number of finished steps to `first_step`, on the current stream, and pack the
+        weights, which the update does from then on."""
         self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
 
     def launch(self) -> None:
