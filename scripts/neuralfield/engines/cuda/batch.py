@@ -1,8 +1,9 @@
-"""Steps of several cuda engines in one launch of each kernel: many small networks on one GPU.
+"""Steps of several cuda engines with one launch of each kernel, for many small networks on a GPU.
 
 Every engine keeps its own arrays, and can still take steps alone; kernels find the arrays in
-tables. A step has the same stages as alone and cuts its sums in the same way, so a network's bytes
-do not depend on which networks share its launches, or how often.
+tables. A step has the same stages, and divides its sums in the same way, as that of a single
+engine. Therefore a network's bytes do not depend on which networks share its launches, or how
+often.
 """
 
 from collections import defaultdict
@@ -22,7 +23,7 @@ _REMEDY = "train fewer networks in a job (sweeps: batch)"
 
 
 class CudaBatch:
-    """Steps of engines that have the same `batch_kind`, none of them closed."""
+    """Takes steps of engines that have the same `batch_kind`, none of which is closed."""
 
     def __init__(self, device: Device, engines: Sequence[CudaEngine]) -> None:
         self.engines = list(engines)
@@ -47,8 +48,8 @@ class CudaBatch:
         self._steps.close()
 
     def _begin(self, first_step: int) -> None:
-        # in this order: what stands right before the first pass may write nothing that a pass reads
-        # before it waits
+        # in this order, because the kernel right before the first pass must not write anything that
+        # a pass reads before its wait
         if not self._is_constant:
             self._sampling.launch_first(first_step)
         self._update.begin(first_step)
@@ -64,8 +65,8 @@ class CudaBatch:
 
 
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
-    """Group the engines that take their steps together, by kind and by their places in `engines`;
-    those in no group take turns.
+    """Group the engines that take their steps together, by kind and by their index in `engines`;
+    engines that gain nothing from it are in no group.
     """
     groups: dict[BatchKind, dict[int, CudaEngine]] = defaultdict(dict)
     for place, engine in enumerate(engines):
@@ -84,9 +85,9 @@ def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict
 def is_faster_together(tiles: int, networks: int, processors: int) -> bool:
     """Estimate whether one step of all networks takes less time than their steps in turn.
 
-    `tiles` are those of one network's batch. A network whose batch keeps the whole GPU busy has
-    nothing to gain; nor have a few networks, each of which is worked on by few multiprocessors
-    here.
+    `tiles` is the number of tiles in one network's batch. A network whose batch keeps the whole GPU
+    busy gains nothing. A few networks do not gain either, because a batch gives each of them only
+    few multiprocessors.
     """
     in_turns = networks * NarrowPass.step_tiles(tiles, processors)
     return NarrowBatch.step_tiles(tiles, networks, processors) < in_turns

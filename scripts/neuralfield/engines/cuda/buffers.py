@@ -16,7 +16,7 @@ class NetworkArrays:
     """Arrays of a network on the GPU; float32."""
 
     parameters: Array  # shape (n,), one after another, weights row by row
-    offsets: Mapping[str, int]  # the place at which each parameter begins
+    offsets: Mapping[str, int]  # the index at which each parameter begins
     frequencies: Array | None  # of Fourier features, shape (2, F)
 
 
@@ -26,31 +26,31 @@ class Buffers(NetworkArrays):
 
     inputs: Array  # x, y of every row; u, v for corners
     targets: Array  # shape (pixels, channels), slot by slot
-    weights: Array | None  # shape (pixels,); None: all slots alike
+    weights: Array | None  # shape (pixels,); None: all slots have the same weight
 
 
 @dataclass(frozen=True)
 class WeightCopy:
-    """A weight in float16 as matrix products want it, see `weight_blocks.cuh`."""
+    """A float16 copy of a weight in the layout of matrix products, see `weight_blocks.cuh`."""
 
     forward: Array
     backward: Array | None  # the transpose
-    factor: float  # the copy is so many times the weight
+    factor: float  # the copy is the weight times this factor
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Addresses of the two on the GPU; 0 for None."""
+        """The addresses of both arrays on the GPU; 0 for None."""
         return self.forward.data.ptr, 0 if self.backward is None else self.backward.data.ptr
 
 
 @dataclass(frozen=True)
 class PartialGradient:
-    """The gradient of one parameter tensor, as parts still to be added up.
+    """The gradient of one parameter tensor, as partial sums that remain to be added up.
 
     Element (part, row, column) is at ``part * part_stride + row * row_stride + column`` of `array`,
     from `offset` on; a bias has one row. The gradient is `scale` times the sum over parts in
-    increasing order. `copy` is to be kept up to date with the parameter. Without a copy, `columns`
-    is given where a row of the parameter is several rows here.
+    increasing order. The update of the parameter also has to write its `copy`. If there is no copy,
+    a row of the parameter can be several rows here, each of which has `columns` elements.
     """
 
     array: Array
@@ -65,7 +65,7 @@ class PartialGradient:
 
 @dataclass(frozen=True)
 class PassArguments:
-    """The arguments that every pass over a field's batches is made from."""
+    """The arguments for making any pass over a field's batches."""
 
     device: Device
     network: NetworkPlan
@@ -82,7 +82,7 @@ class Allocating(Protocol):
 
 
 class Pass(ABC):
-    """Forward, loss and backward for one batch."""
+    """The forward pass, loss and backward pass of one batch."""
 
     name: str
     loss_partials: Array
@@ -101,10 +101,11 @@ class Pass(ABC):
 
     @abstractmethod
     def partial_gradients(self) -> list[PartialGradient]:
-        """Return one for each parameter tensor, in order."""
+        """Return the partial gradient of each parameter tensor, in order."""
 
     def prepare(self) -> None:  # noqa: B027 - not every pass has copies of parameters
-        """Put on the current stream what is due when others than the update set parameters."""
+        """Put on the current stream the work that is needed after something other than the update
+        has set parameters."""
 
     def launch(self) -> None:
         """Put the pass on the current stream; allocates nothing and waits for nothing."""
@@ -124,7 +125,7 @@ class Pass(ABC):
 def network_table(device: Device, networks: Sequence[Sequence[Any]]) -> Array:
     """Make the array of structs that a kernel reads, one for each network of a batch.
 
-    A struct is addresses of arrays on the GPU, and numbers of 64 bits.
+    A struct consists of the addresses of arrays on the GPU and of 64-bit numbers.
     """
     rows = [
         [int(a) if isinstance(a, np.integer) else a.data.ptr for a in struct] for struct in networks

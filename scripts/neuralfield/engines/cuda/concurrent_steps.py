@@ -1,4 +1,4 @@
-"""Steps of several engines that a GPU takes at the same time, in a few streams."""
+"""Concurrent steps of several engines on a GPU, in a few streams."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,8 @@ import numpy as np
 from neuralfield.system.device import Device
 
 _STREAMS = 4
-"""Engines whose kernels run at the same time: those of small batches leave much of a GPU idle."""
+"""Number of engines whose kernels run concurrently, because a small batch leaves much of a GPU
+idle."""
 
 
 class ConcurrentSteps:
@@ -22,7 +23,8 @@ class ConcurrentSteps:
     def run(self, engines: Sequence[Any], first_step: int, count: int) -> None:
         """Take steps with each engine; the current stream waits for them.
 
-        Engines of other kinds, which launch their kernels one by one, take turns.
+        If some engines are not cuda engines, which means that they launch their kernels one by one,
+        all engines take turns.
         """
         if len(engines) == 1 or any(engine.name != "cuda" for engine in engines):
             for engine in engines:
@@ -44,8 +46,8 @@ class ConcurrentSteps:
     def fetched_totals(self, engines: Sequence[Any]) -> np.ndarray:
         """Wait for the current stream, and return each engine's totals, shape (engines, 2).
 
-        They come in one wait: where several processes share the GPU, each wait may take a turn of
-        all others.
+        There is only one wait for all engines, because if several processes share the GPU, a wait
+        may last until each of the other processes has had its turn.
         """
         current = self._cuda.get_current_stream()
         pinned = self._cuda.alloc_pinned_memory(16 * len(engines))

@@ -1,25 +1,26 @@
-// Kernels that are launched one after another overlap (programmatic dependent launch): one may
-// start while the one before it ends, as far as multiprocessors have room; host side:
+// Overlap of kernels that are launched one after another (programmatic dependent launch): a kernel
+// may start while the previous one ends, on multiprocessors that have free resources. Host side:
 // engines/cuda/dependent_launch.py.
 //
-// Each waits before it reads what the kernel before it writes, or writes what that one reads; only
-// then does it let the next one start. So what comes before a kernel's wait has the kernel before
-// the last behind it, and may read what that one wrote: past the first-level cache (`__ldcg`),
-// which is not notified. Before compute capability 9.0 there is no such thing.
+// Each kernel waits before it reads data that the previous kernel writes, or writes data that the
+// previous kernel reads. Only after this wait does it let the next kernel start. Therefore, when
+// the code before a kernel's wait runs, the kernel before the previous one has finished, and its
+// results may be read, but with loads that bypass the first-level cache (`__ldcg`), because that
+// cache is not invalidated. There is no such overlap before compute capability 9.0.
 //
-// sampling_batch.cu lets the next one start at once, and one of its blocks waits: what comes before
-// the wait of update_batch.cu has the update of the step before behind it, but no pass.
+// sampling_batch.cu is an exception: it lets the next kernel start at once, and only one of its
+// blocks waits. When the code before the wait of update_batch.cu runs, the update of the previous
+// step has finished, but the pass may not have.
 //
 // Before their wait
-//   update.cu and update_batch.cu read what the update before them wrote, and write the next step's
-//     scalars over those that it has read;
+//   update.cu and update_batch.cu read the results of the previous update, and write the next
+//     step's scalars over those that it has read;
 //   narrow_batch.cu reads what sampling_batch.cu sampled before the update that is ending;
-//   sampling_batch.cu, while a pass is under way, reads the number of its step from the update
-//   before
-//     that, and fills a batch that the pass before it has read;
-//   weight_gradients.cu sums what wide_pass.cu has counted as stored;
-//   grid_row_sums reads where corners lie, which no kernel writes. grid_line_sums, which is launched
-//     alone, lets it start at once.
+//   sampling_batch.cu, while a pass is running, reads the number of its step from the update before
+//     that pass, and fills a batch that the pass before that update has read;
+//   weight_gradients.cu sums values that wide_pass.cu has counted as stored;
+//   grid_row_sums reads the positions of corners, which no kernel writes. grid_line_sums, which is
+//     launched without overlap, lets it start at once.
 #pragma once
 
 __device__ __forceinline__ void let_later_kernels_start() {

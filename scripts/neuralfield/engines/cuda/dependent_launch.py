@@ -1,7 +1,7 @@
-"""Launches of kernels that may start while the kernel before them ends.
+"""Launches of kernels that may start while the previous kernel ends.
 
-CUDA calls it programmatic dependent launch; graphs that are captured keep it. CuPy has no interface
-to it, so the driver is called. The device side is `dependent_launch.cuh`.
+CUDA calls this programmatic dependent launch; captured graphs preserve it. The driver is called
+directly, because CuPy has no interface to it. The device side is `dependent_launch.cuh`.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from neuralfield.system.device import Array, Device
 
 _LEAST_CAPABILITY = 90
 _LEAST_DRIVER = 12_030
-"""The first CUDA whose captured graphs keep such launches, as the driver reports its version."""
+"""Minimum CUDA version whose captured graphs preserve such launches, as the driver reports it."""
 
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
@@ -38,9 +38,10 @@ class _Config(ctypes.Structure):
 
 
 class DependentLaunch:
-    """Launches a kernel with its grid; arguments are kept, as the kernel gets their addresses.
+    """A kernel with its grid and arguments, which may start while the previous kernel ends.
 
-    The kernel calls `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
+    The arguments are kept alive, because the kernel gets their addresses. The kernel has to call
+    `wait_for_earlier_kernels`, by the rules of `dependent_launch.cuh`.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-// The type that activations and gradients are stored in, and 16 bytes of them at a time as float32.
+// The type that activations and gradients are stored in, and loads and stores of 16 bytes of them,
+// which convert from and to float32.
 //
 // Constants: MIXED (0: float32, 1: fp16).
 #pragma once
@@ -16,7 +17,7 @@ typedef float element;
 #endif
 
 #if MIXED
-// Rounded, and at most fp16's largest number; a NaN stays one, so that divergence is seen.
+// Rounds to fp16 and clips to its largest number; NaN stays NaN, so that divergence is detected.
 __device__ __forceinline__ __half2 saturated(float low, float high) {
 #if __CUDA_ARCH__ >= 800
     const __half2 largest = __float2half2_rn(65504.0f), smallest = __float2half2_rn(-65504.0f);

@@ -47,27 +47,27 @@ _PASSES: tuple[_PassType, ...] = (
     ProductPass,
     LayerPass,
 )
-"""The first that covers an objective is taken."""
+"""Passes in order of preference: the first one that covers an objective is used."""
 
 _FOR_ONE_KIND = (NarrowPass, WidePass)
-"""The passes that only one kind of GPU can take."""
+"""The passes that only one kind of GPU can run."""
 
 _PASS_VARIABLE = "NEURALFIELD_PASS"
-"""The environment variable that leaves them out, if it is ``portable``."""
+"""Environment variable that excludes the passes `_FOR_ONE_KIND`, if it is ``portable``."""
 
 _BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
 _BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
-"""The networks that can take their steps together in one launch."""
+"""Encodings and activations of networks that can take their steps together in one launch."""
 
 _MOST_NUMBERS = 1 << 31
-"""The most numbers of one parameter, which kernels count in 32 bits."""
+"""Upper bound on the size of one parameter, because kernels count its numbers in 32 bits."""
 
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (images: size)"
 
 
 @dataclass(frozen=True)
 class BatchKind:
-    """The properties that engines share if they take their steps in one launch."""
+    """The properties that engines must have in common to take their steps in one launch."""
 
     network: NetworkPlan
     batch: BatchPlan
@@ -75,10 +75,10 @@ class BatchKind:
 
 
 class CudaEngine(RecordedEngine[SamplingStage]):
-    """Training steps of a field, with a network in float32, that stay on the GPU.
+    """Takes training steps of a field, with a network in float32, entirely on the GPU.
 
     The objective's parameters and the optimizer's state become views of flat arrays. A
-    `ResourceError` is raised where the GPU has too little memory.
+    `ResourceError` is raised if the GPU has too little memory.
     """
 
     def __init__(self, objective: ImageObjective, device: Device, precision: str) -> None:
@@ -93,7 +93,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
                 stages = _make_stages(objective, pass_type, given)
             super().__init__(device, objective, stages, precision)
         self.batch_kind = _batch_kind(objective, given, stages)
-        """The kind of engines that it can take steps with, see `CudaBatch`, or None."""
+        """The kind of engines that can share this engine's launches, see `CudaBatch`, or None."""
 
 
 def _make_stages(
@@ -110,7 +110,8 @@ def _make_stages(
 def _batch_kind(
     objective: ImageObjective, given: PassArguments, stages: Stages[SamplingStage]
 ) -> BatchKind | None:
-    """Return the kind, if kernels of batches have been written for it, and tested with it."""
+    """Return the engine's kind, or None if the kernels of batches do not support it or have not
+    been tested with it."""
     activations = {layer.activation for layer in given.network.layers[:-1]}
     if (
         not isinstance(stages.own_pass, NarrowPass)
@@ -125,8 +126,8 @@ def _batch_kind(
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Say why the cuda engine cannot work on an objective, or return None; for `precision` see
-    `make_engine`.
+    """Return the reason why the cuda engine does not cover an objective, or None; for `precision`
+    see `make_engine`.
     """
     found = recorded_engine.unsupported_reason(objective, precision, device)
     if found is not None:
@@ -140,7 +141,7 @@ def unsupported_reason(objective: ImageObjective, precision: str, device: Device
 
 
 def _unsupported_part(network: NetworkPlan, batch: BatchPlan) -> str | None:
-    """Name what no pass has code for, or return None."""
+    """Return the name of a part that no pass has code for, or None."""
     if batch.loss not in LOSSES:
         return f"the loss {batch.loss}"
     if batch.points > TILE_ROWS:
@@ -153,7 +154,7 @@ def _unsupported_part(network: NetworkPlan, batch: BatchPlan) -> str | None:
 def _choose_pass(
     network: NetworkPlan, batch: BatchPlan, precision: str, capability: int
 ) -> tuple[_PassType, str] | str:
-    """Choose a pass and its precision, or say why there is none."""
+    """Choose a pass and its precision, or return the reason why there is none."""
     reasons = []
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
         for pass_type in _allowed_passes():
@@ -165,7 +166,7 @@ def _choose_pass(
 
 
 def _allowed_passes() -> tuple[_PassType, ...]:
-    """List the passes, without those that the environment leaves out."""
+    """List the passes, except those that the environment variable excludes."""
     asked = os.environ.get(_PASS_VARIABLE, "")
     if asked not in ("", "portable"):
         raise ConfigError(_PASS_VARIABLE, asked, "portable, or no value")

@@ -33,6 +33,7 @@ def compute_capability(device: Device) -> int:
 
 
 def gpu_limits(device: Device) -> tuple[int, int]:
-    """Return the current GPU's multiprocessors, and the bytes of shared memory of a block."""
+    """Return the current GPU's number of multiprocessors, and the maximum bytes of shared memory
+    per block."""
     properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
     return int(properties["multiProcessorCount"]), int(properties["sharedMemPerBlockOptin"])

@@ -1,4 +1,4 @@
-// From the last layer's number z to a value, from values to the loss, and both gradients.
+// The output value of the last layer's number z, the loss of values, and the derivatives of both.
 // Reference implementations: fields/coordinate_network.py (Output), nn/losses.py.
 //
 // Constants: OUTPUT_SIGMOID (0, 1), STEEPNESS, LOSS, HUBER_DELTA.
@@ -57,7 +57,7 @@ __device__ __forceinline__ float loss_derivative(float value, float target) {
 
 // Loss, squared error, and the gradients of the loss with respect to the means of a pixel's two
 // groups of points. The squared error's two factors are independent estimates, so its
-// expectation has no variance of the jitter in it (see squared_error_of_means in nn/losses.py).
+// expectation does not include the jitter's variance (see squared_error_of_means in nn/losses.py).
 struct FootprintLoss {
     float loss, squared_error, gradient0, gradient1;
 };

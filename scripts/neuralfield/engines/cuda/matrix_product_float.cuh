@@ -11,11 +11,11 @@
 //
 // A element (row, k) is a[row * a_stride + k], or a[k * a_stride + row] if A_TRANSPOSED;
 // B element (k, column) is b[k * b_stride + column]; k runs from 0 to depth - 1.
-// finish(row, column, values) takes GROUP neighbouring results; B_ORDERED changes nothing here.
+// finish(row, column, values) receives GROUP neighbouring results; B_ORDERED has no effect here.
 // With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
 // slice_step-th slice from first_slice on.
-// With PARTS, B is so many matrices, part_step columns apart, and finish takes
-// values[PARTS][GROUP]: results at the same place of each product.
+// With PARTS > 1, B consists of PARTS matrices, which are part_step columns apart, and finish
+// receives values[PARTS][GROUP]: results at the same place of each product.
 template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, int PARTS = 1,
           typename Finish>
 __device__ __forceinline__ float matrix_product(const float* __restrict__ a, size_t a_stride,
@@ -25,7 +25,7 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
                                                 int part_step = 0) {
     static_assert(PARTS == 1 || (COLUMNS == 64 && !SUMS), "parts of 64 columns, and without sums");
     constexpr int ALL_COLUMNS = PARTS * COLUMNS;
-    // of the slices that are held in shared memory: 8 and 16 differ by up to a sixth (measured)
+    // depth of the slices in shared memory: times of 8 and 16 differ by up to a sixth (measured)
     constexpr int DEPTH = A_TRANSPOSED || PARTS > 4 ? 8 : 16;
     constexpr int A_SIZE = ROWS * DEPTH / 4, B_SIZE = ALL_COLUMNS * DEPTH / 4;
     constexpr int A_VECTORS = (A_SIZE + PRODUCT_THREADS - 1) / PRODUCT_THREADS;
@@ -145,5 +145,5 @@ __device__ __forceinline__ float matrix_product(const float* __restrict__ a, siz
     return column_sum;
 }
 
-// Weights need no other order for this product.
+// This product reads weights in their usual order.
 __device__ __forceinline__ int weight_position(int column) { return column; }

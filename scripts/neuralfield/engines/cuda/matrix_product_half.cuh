@@ -7,7 +7,7 @@
 #include "element.cuh"
 
 #define PRODUCT_THREADS 256
-#define PRODUCT_DEPTH 32  // of the slices that are held in shared memory
+#define PRODUCT_DEPTH 32  // depth of the slices that are held in shared memory
 
 __device__ __forceinline__ unsigned int shared_address(const void* pointer) {
     return static_cast<unsigned int>(__cvta_generic_to_shared(pointer));
@@ -29,7 +29,7 @@ __device__ __forceinline__ void end_copies_of_slice() {
 #endif
 }
 
-// Waits until all slices but the newest `pending` are there.
+// Waits until all slices except the newest `pending` have been copied.
 template <int pending>
 __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
@@ -71,8 +71,8 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const unsigned in
 #endif
 }
 
-// A (LINES, WIDTH) matrix in shared memory, its 16-byte chunks moved within each line so that
-// neither copies nor ldmatrix, which takes 8 lines at one column, meet in a memory bank.
+// A (LINES, WIDTH) matrix in shared memory. Its 16-byte chunks are permuted within each line, so
+// that neither copies nor ldmatrix, which reads 8 lines at one column, have bank conflicts.
 template <int LINES, int WIDTH>
 struct SharedMatrix {
     __half data[LINES * WIDTH];
@@ -99,12 +99,12 @@ struct SharedMatrix {
 //
 // A element (row, k) is a[row * a_stride + k], or a[k * a_stride + row] if A_TRANSPOSED;
 // B element (k, column) is b[k * b_stride + column]; k runs from 0 to depth - 1.
-// finish(row, column, values) takes neighbouring results: 2, or GROUP if B_ORDERED, where the
-// columns of B were put in the order of `weight_position`.
+// finish(row, column, values) receives neighbouring results: 2, or GROUP if B_ORDERED, which
+// requires that the columns of B are in the order of `weight_position`.
 // With SUMS, threads below COLUMNS return the sum over k of B's column threadIdx.x, over every
 // slice_step-th slice from first_slice on.
-// With PARTS, B is so many matrices, part_step columns apart, and finish takes
-// values[PARTS][GROUP]: results at the same place of each product.
+// With PARTS > 1, B consists of PARTS matrices, which are part_step columns apart, and finish
+// receives values[PARTS][GROUP]: results at the same place of each product.
 template <int ROWS, int COLUMNS, bool A_TRANSPOSED, bool B_ORDERED, bool SUMS, int PARTS = 1,
           typename Finish>
 __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, size_t a_stride,
@@ -147,7 +147,7 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
     }
     for (int slice = 0; slice < slices; ++slice) {
         wait_for_copies<STAGES - 2>();
-        __syncthreads();  // the slice is there for all, and nobody reads the one before it
+        __syncthreads();  // all threads see the slice, and none still reads the previous one
         if (slice + STAGES - 1 < slices) copy_slice(slice + STAGES - 1);
         end_copies_of_slice();
         ASlice& a_slice = a_slices[slice % STAGES];
@@ -226,8 +226,9 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
     return column_sum;
 }
 
-// Returns the place of a weight's column among 32, so that the results that a thread has from four
-// products of 8 columns (two from each) are 8 neighbours: 16 bytes to be stored at once.
+// Returns the position of a weight's column, permuted within each 32 columns. A thread has two
+// results of each of four products of 8 columns; the permutation makes these 8 results neighbours,
+// so that they can be stored as 16 bytes at once.
 __device__ __forceinline__ int weight_position(int column) {
     const int within = column % 32;
     return column - within + within % 8 / 2 * 8 + within / 8 * 2 + within % 2;

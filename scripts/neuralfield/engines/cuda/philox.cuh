@@ -29,8 +29,8 @@ __device__ __forceinline__ unsigned int feistel_round(unsigned int right, unsign
     return mixed ^ (mixed >> 16);
 }
 
-// Returns the number at a place of a random order of 0 ... size - 1; half_bits: half the bits of
-// the smallest power of 4 that holds size.
+// Returns the number at a place of a random permutation of 0 ... size - 1; half_bits is half the
+// binary logarithm of the smallest power of 4 that is not below size.
 __device__ __forceinline__ unsigned int permuted(unsigned int place, unsigned int size,
                                                  int half_bits, unsigned long long seed,
                                                  unsigned int order0, unsigned int order1) {

@@ -1,7 +1,7 @@
 """An engine for NVIDIA GPUs: three stages, recorded once as graphs and replayed.
 
-A step is sampling, a pass (forward, loss, backward) and the update. Within a call nothing is
-allocated and nothing is copied between GPU and host.
+A step is sampling, a pass (forward, loss, backward) and the update. A call of `run` allocates
+nothing and copies nothing between GPU and host.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from neuralfield.tasks.task import Objective
 
 _LEAST_CAPABILITY = 75
 _OUT_OF_MEMORY = 2
-"""The status of CUDA's errors about memory."""
+"""Status of CUDA's out-of-memory errors."""
 
 
 class Sampling(Protocol):
     """Fills a step's batch."""
 
     is_constant: bool
-    """Whether every step's batch is the same: the stage then has to run only once."""
+    """Whether every step's batch is the same, so that the stage has to run only once."""
 
     def memory_report(self) -> dict[str, int]:
         """Count the bytes on the GPU by purpose."""
@@ -52,10 +52,10 @@ class Stages(Generic[AnySampling]):
 
 
 class RecordedEngine(Generic[AnySampling]):
-    """Training steps that stay on the GPU.
+    """Takes training steps entirely on the GPU.
 
-    Work goes to a stream of its own, in order with the caller's current stream. The objective's
-    parameters and the optimizer's state are views of the flat arrays that the update moves.
+    The steps run on a separate stream, in order with the caller's current stream. The objective's
+    parameters and the optimizer's state are views of the flat arrays that the update changes.
     """
 
     name = "cuda"
@@ -76,12 +76,12 @@ class RecordedEngine(Generic[AnySampling]):
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps and add each one's loss and error to `totals`.
 
-        Returns at once; whatever the caller puts on its current stream waits for the steps.
+        Returns at once; work that the caller then puts on its current stream waits for the steps.
         """
         self._steps.run(first_step, count)
 
     def memory_report(self) -> dict[str, int]:
-        """Count the bytes on the GPU by purpose; not for an engine that is closed."""
+        """Count the bytes on the GPU by purpose; a closed engine cannot report them."""
         tensors = self.objective.network.parameters.values()
         return {
             "parameters": sum(tensor.data.nbytes for tensor in tensors),
@@ -91,7 +91,7 @@ class RecordedEngine(Generic[AnySampling]):
         }
 
     def close(self) -> None:
-        """Release the GPU's memory, but for the network's and the optimizer's."""
+        """Release the GPU memory of everything except the network and the optimizer."""
         self._steps.close()
         self.__dict__.pop("stages", None)
         self._device.xp.get_default_memory_pool().free_all_blocks()
@@ -112,7 +112,7 @@ class RecordedEngine(Generic[AnySampling]):
 
 
 def unsupported_reason(objective: Objective, precision: str, device: Device) -> str | None:
-    """Say why the cuda engine cannot be used, whatever is fitted, or return None."""
+    """Return a reason against the cuda engine that holds for every kind of task, or None."""
     if device.kind != "gpu":
         return "the cuda engine needs a GPU"
     if precision == "float64":
@@ -130,7 +130,7 @@ def unsupported_reason(objective: Objective, precision: str, device: Device) -> 
 
 
 def not_covered(part: str) -> str:
-    """Say that the engine has no kernels for something."""
+    """Return the message that the engine has no kernels for something."""
     return f"the cuda engine does not cover {part}"
 
 
@@ -138,9 +138,10 @@ def not_covered(part: str) -> str:
 def made_in_memory(
     objective: Objective, device: Device, own_bytes: int, remedy: str
 ) -> Iterator[None]:
-    """Refuse to make an engine that the GPU has no memory for; raises `ResourceError`.
+    """Raise `ResourceError` if the GPU has too little memory for an engine that is made inside.
 
-    `own_bytes` are those that it needs beside the parameters, the optimizer's state and its work.
+    `own_bytes` is the memory that the engine needs in addition to that of the parameters, of the
+    optimizer's state and of the optimizer's work.
     """
     network, optimizer = objective.network, objective.optimizer
     parameters = 4 * network.parameter_count + working_bytes(optimizer, network.parameters)
@@ -152,7 +153,7 @@ def made_in_memory(
 
 @contextmanager
 def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
-    """Turn CuPy's and CUDA's errors about memory into a `ResourceError` that says what to do."""
+    """Turn CuPy's and CUDA's out-of-memory errors into a `ResourceError` with a remedy."""
     cuda: Any = device.xp.cuda
     errors = (
         cuda.memory.OutOfMemoryError,

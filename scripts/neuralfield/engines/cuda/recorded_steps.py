@@ -1,4 +1,4 @@
-"""Recording steps once as graphs, and replaying them on a stream of their own."""
+"""Steps that are recorded once as graphs and replayed on a separate stream."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ class Stage(Protocol):
 
 
 class RecordedSteps:
-    """Kernels of a step, which `launch` puts on a stream, in order with the caller's current one.
+    """Records the kernels of a step, and runs them in order with the caller's current stream.
 
-    `begin`, called with the number of finished steps, puts there what is due before the next one.
-    Within a call nothing is allocated and nothing is copied between GPU and host. With
-    ``NEURALFIELD_PROFILE=1`` in the environment nothing is recorded, and kernels are launched one
-    by one.
+    `launch` puts the kernels of one step on the current stream. `begin` is called with the number
+    of finished steps, and puts there the work that has to precede the next step. A call of `run`
+    allocates nothing and copies nothing between GPU and host. With ``NEURALFIELD_PROFILE=1`` in the
+    environment nothing is recorded, and kernels are launched one by one.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class RecordedSteps:
         self._graphs: list[tuple[int, Any]] = []
 
     def warm_up(self, *stages: Stage) -> None:
-        """Launch the stages of a step in order, but for those that move parameters: kernels then do
-        before a capture what they do once.
+        """Launch the stages of a step in order, except those that update parameters, so that the
+        one-time work of kernels is done before a capture.
         """
         with self.stream:
             self._begin(0)

@@ -1,9 +1,9 @@
-"""From a kernel's file to a loaded module, through NVRTC, with CuPy's cache on disk.
+"""Compilation of a kernel's file to a loaded module, with NVRTC and CuPy's cache on disk.
 
 Nearly every size that a kernel depends on is a constant of its source: the compiler unrolls loops
 over it, and a module serves one network and one batch. (Only the portable kernels of layers.cu get
-widths and rows when they are launched.) The cache identifies a module by its text, so texts are
-complete: included files are put in place, and constants are lines at the top.
+widths and rows when they are launched.) The cache identifies a module by its source text. The text
+is therefore complete: included files are inserted, and constants are lines at the top.
 """
 
 import re
@@ -65,18 +65,18 @@ SHARED_NUMBERS: Mapping[str, Any] = {
     **_places(ACTIVATIONS),
     **_places(LOSSES),
     **_places(SCHEDULES, "SCHEDULE_"),
-    # of the constant ACTIVATION, which not every kernel has
+    # depends on the constant ACTIVATION, which not every kernel has
     "KEEPS_DERIVATIVES": f"({_KEEPS_DERIVATIVES})",
     **{name: f"{number}u" for name, number in _RANDOM_NUMBERS.items()},
     "HASH_PRIME": f"{HASH_PRIME}u",
     "PHILOX_ROUNDS": random_streams.PHILOX_ROUNDS,
 }
-"""Numbers that Python and all kernels need, by the names that kernels have for them."""
+"""Numbers that Python and all kernels share, by their names in kernels."""
 
 
 @cache
 def read_source(path: Path) -> str:
-    """Read a CUDA file with the local files it includes in place, each once."""
+    """Read a CUDA file, and insert the local files that it includes, each once."""
     included: set[Path] = set()
 
     def text_of(path: Path) -> str:
@@ -91,7 +91,7 @@ def read_source(path: Path) -> str:
 
 
 def define_lines(constants: Mapping[str, Any]) -> str:
-    """``#define`` lines; a bool is 0 or 1, and a float is written so that it reads back exactly."""
+    """Return ``#define`` lines; a bool is 0 or 1, and a float has all digits to be read exactly."""
     plain = {n: int(v) if isinstance(v, bool) else v for n, v in constants.items()}
     return "".join(f"#define {name} {value!s}\n" for name, value in plain.items())
 
@@ -118,7 +118,7 @@ class Module:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel of CuPy's, which is compiled when it is first used, and what has to be set then."""
+    """A CuPy kernel, which is compiled when it is first used, and its dynamic shared memory."""
 
     kernel: Any
     shared_bytes: int
@@ -130,14 +130,15 @@ class _Kernel:
 
 
 _waiting: ContextVar[list[_Kernel] | None] = ContextVar("_waiting", default=None)
-"""Kernels of a thread's block of `compiled_together`; None outside."""
+"""Kernels that a thread has asked for inside `compiled_together`; None outside of it."""
 
 
 @contextmanager
 def compiled_together(device: Device) -> Iterator[None]:
-    """Compile the kernels that a block asks for side by side, at its end.
+    """Compile the kernels that a ``with`` block asks for, concurrently at the end of the block.
 
-    A kernel that is launched within the block may need no dynamic shared memory.
+    A kernel that is launched within the block must not need dynamic shared memory, which is set
+    only at the end.
     """
     kernels: list[_Kernel] = []
     token = _waiting.set(kernels)
@@ -156,9 +157,9 @@ def compiled_together(device: Device) -> Iterator[None]:
 
 
 def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
-    """Return the module of a kernel file, which lies beside what launches its kernels.
+    """Return the module of a kernel file, which is in the folder of the code that launches it.
 
-    The constants are put before the prelude, and this before the file.
+    The source text is the constants, then the prelude, then the file.
     """
     import cupy
 
