@@ -2,20 +2,20 @@
 // targets, their loss, the gradients of the last layer's weights and values, and sums over the
 // block.
 //
-// `Tile` has a buffer, Points and a `shared`, which has the arrays that are named here.
+// A `Tile` has a buffer, Points and `shared`, the struct with the shared arrays used here.
 //
 // Constants: PIXELS, POINTS, TILE_PIXELS, FOOTPRINT, WEIGHTED, GRADIENT_SCALE, and those of
 // padded_network.cuh.
 #pragma once
 #include "padded_network.cuh"
 
-constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients, times x, times y
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients: alone, by x, by y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
-// The channel of a lane, where lanes share them out; there may be fewer.
+// The channel of this lane, if channels are distributed over lanes; may be CHANNELS or more.
 __device__ __forceinline__ int own_channel() { return threadIdx.x % 4; }
 
-// What every pass is given first.
+// The first arguments of every pass.
 struct BatchArguments {
     const float2* inputs;
     const float* targets;
@@ -26,8 +26,9 @@ struct BatchArguments {
 
 constexpr bool ALL_ROWS_VALID = TILE_PIXELS * POINTS == 64 && PIXELS == TILES * TILE_PIXELS;
 
-// A tile's points, as far as they belong to a thread: with targets of all channels or, where lanes
-// share them out, of its own. Four neighbouring lanes have the same points.
+// The two points of a tile that belong to a thread, with the targets of all channels or, if
+// channels are distributed over lanes, of this lane's channel. Four neighbouring lanes have the
+// same points.
 template <bool are_shared_out>
 struct PointsOf {
     static constexpr bool shared_out = are_shared_out;
@@ -35,9 +36,9 @@ struct PointsOf {
     int index;                                                  // of the tile
     float2 points[2];
     float targets[2][channels], weights[2];
-    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // as TileBuffer::put has them
+    uint32_t features[ENCODING == HASHGRID ? INPUT_WIDTH / 4 : 1];  // pairs as in TileBuffer::put
 
-    // Returns the index of number `i` of the features among pairs of features of all rows.
+    // Returns the index of this thread's pair `i` of features in the array of all rows' pairs.
     static __device__ __forceinline__ size_t feature_place(int tile, const TileBuffer& buffer,
                                                            int i) {
         int row = 16 * buffer.warp + 8 * (i % 2) + buffer.lane / 4;
@@ -54,7 +55,8 @@ struct PointsOf {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // Fetches this thread's points long before they are needed: maybe before this kernel's wait.
+    // Starts to load this thread's points long before they are used, perhaps before this kernel's
+    // wait for earlier kernels.
     template <typename Arguments>
     __device__ __forceinline__ void fetch_points(const Arguments& arguments,
                                                  const TileBuffer& buffer) {
@@ -64,8 +66,9 @@ struct PointsOf {
                 __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
     }
 
-    // Rows that are not valid, and lanes without a channel, get numbers of others, which have no
-    // effect: behind a condition, the compiler would copy what is fetched, and so wait for it.
+    // Starts to load points, weights and targets. Rows that are not valid, and lanes without a
+    // channel, load numbers of other rows or channels, which have no effect: with a condition, the
+    // compiler would copy the loaded numbers, and so wait for the load.
     template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const TileBuffer& buffer) {
         fetch_points(arguments, buffer);
@@ -91,7 +94,8 @@ typedef PointsOf<false> Points;
 
 // ---- loss ----------------------------------------------------------------------------------
 
-// True if sums over a pixel's two groups are of two lanes at most: then their order is all one.
+// True if the sums over a pixel's two groups have at most two terms each, so that lanes can
+// exchange them: the order of two terms does not matter.
 constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
 
 // Synchronises all threads that have points of the same pixels.
@@ -103,9 +107,9 @@ __device__ __forceinline__ void pixels_sync(const TileBuffer& buffer) {
         buffer.sync();
 }
 
-// Computes the loss of the two points' pixels; z becomes its gradient. Returns loss and squared
-// error, where this thread has a pixel's first point: of all channels or, where lanes share them
-// out, of its own.
+// Computes the loss of the two points' pixels, and replaces z by the loss's gradient. Returns the
+// loss and squared error of pixels whose first point this thread has: summed over all channels or,
+// if channels are distributed over lanes, of this lane's channel.
 template <typename Tile>
 __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], const Tile& tile) {
     const TileBuffer& buffer = tile.buffer;
@@ -144,7 +148,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
                 mean0 = point < points0 ? own : other;
                 mean1 = point < points0 ? other : own;
             } else {
-                // of one warp, lanes without a channel stay with its rows
+                // if each pixel is in one warp, lanes without a channel also read only its rows
                 const int first = 16 % POINTS == 0 || valid ? row - point : 0;
                 const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
                 for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
@@ -160,7 +164,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
             squared_error = difference * difference;
             gradient = loss_derivative(value, target);
 #endif
-            // no product is contracted with a sum: every kernel gets these bits
+            // products are not contracted with sums, so that every kernel gets the same bits
             if (counts) {
                 sums.x = __fadd_rn(sums.x, loss);
                 sums.y = __fadd_rn(sums.y, __fmul_rn(tile.weights[i], squared_error));
@@ -170,15 +174,15 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
         }
     }
 #if FOOTPRINT
-    pixels_sync(buffer);  // all have read before others write
+    pixels_sync(buffer);  // all threads have read the values before any thread overwrites them
 #endif
     return sums;
 }
 
 // ---- the last layer, and the first without a matrix ---
 
-// One, x and y of this thread's points, as the sum of two rounded numbers: exact to 22 bits
-// or, where they are small, to 3e-8.
+// Splits 1, x and y of this thread's points into sums of two numbers, each of which is rounded to
+// float16: exact to 22 bits or, where the number is small, to 3e-8.
 __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2][3],
                                              const float2 (&points)[2]) {
 #pragma unroll
@@ -192,8 +196,8 @@ __device__ __forceinline__ void split_points(float (&high)[2][3], float (&low)[2
     }
 }
 
-// Gradients of the output numbers -> gradients of the last hidden layer's z, which are in `sums`,
-// for 16 columns with their output weights: pairs as TileBuffer::put has them.
+// Gradients of the output numbers -> gradients of the last hidden layer's z, for 16 columns with
+// their output weights: pairs as in TileBuffer::put. `sums` has the values of z.
 __device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4],
                                                const float (&gradients)[2][CHANNELS],
                                                const float* sums,
@@ -214,7 +218,7 @@ __device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4],
         for (int i = 0; i < 2; ++i) {
             const float* sum = sums + 4 * j + 2 * i;
             float2 z = make_float2(sum[0], sum[1]);
-            // what output_layer has made of them is made again: there is no room to keep it
+            // output_layer has computed this activation too, but no registers are left to keep it
             asm volatile("" : "+f"(z.x), "+f"(z.y));
             const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
             const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
@@ -231,7 +235,7 @@ struct Totals {
     float output_bias[CHANNELS] = {};
 };
 
-// Sums numbers over a warp, in every fourth lane: others have none.
+// Sums the totals over every fourth lane of a warp; lane 0 then has the warp's totals.
 __device__ __forceinline__ void sum_lanes(Totals& totals) {
 #pragma unroll
     for (int distance = 16; distance >= 4; distance /= 2) {
@@ -243,7 +247,7 @@ __device__ __forceinline__ void sum_lanes(Totals& totals) {
     }
 }
 
-// Note a warp's sums in its place.
+// Stores a warp's totals in shared memory.
 template <typename Shared>
 __device__ __forceinline__ void store_totals(Shared& shared, Totals& totals, int warp) {
     sum_lanes(totals);
@@ -255,13 +259,14 @@ __device__ __forceinline__ void store_totals(Shared& shared, Totals& totals, int
     }
 }
 
-// Returns the index of a tile's number i in a part: those of the output are [WIDEST][CHANNELS].
+// Returns the index in a block's partial sums of number i of a tile's vectors: the sums of the
+// output's weights are written as [WIDEST][CHANNELS].
 __device__ __forceinline__ int place_of_vector(int i) {
     const int vector = i / WIDEST, column = i % WIDEST;
     return vector < CHANNELS ? column * CHANNELS + vector : i;
 }
 
-// Writes the sums over the block, which are added up in a fixed order.
+// Adds up the block's sums in a fixed order, and writes them.
 template <typename Shared>
 __device__ __forceinline__ void write_partials(const Shared& shared) {
     const auto& arguments = shared.arguments;

@@ -1,8 +1,9 @@
 #pragma once
 #include "padded_network.cuh"
 
-// Derivatives of a layer at the points of a thread, as they are kept from forward to backward: in
-// float16, or for relu a bit each. Wavelets keep z: their derivatives are twice as many.
+// Derivatives of a layer at the points of a thread, kept from the forward to the backward pass: in
+// float16, or one bit each for relu. Wavelets keep z instead, because they have twice as many
+// derivatives.
 template <int columns>
 struct Derivatives {
     static constexpr bool are_bits = ACTIVATION == RELU;
@@ -10,7 +11,7 @@ struct Derivatives {
     static constexpr int vectors = (words + 3) / 4;
     uint32_t word[4 * vectors];
 
-    // Keeps those of 16 columns: z and values are pairs, as TileBuffer::put has them.
+    // Keeps the derivatives of 16 columns: z and values are pairs as in TileBuffer::put.
     __device__ __forceinline__ void keep(int column, const float2 (&z)[4], const float2 (&value)[4],
                                          float inverse_frequency) {
 #pragma unroll
@@ -49,7 +50,7 @@ struct Derivatives {
         }
     }
 
-    // `vector` is the number of a vector of four words; the rest follows at its time.
+    // Stores vector number `vector`, which has four words; other calls store the other vectors.
     __device__ __forceinline__ void save(uint4* place, int vector) const {
         place[vector * CONSUMERS] = make_uint4(word[4 * vector], word[4 * vector + 1],
                                                word[4 * vector + 2], word[4 * vector + 3]);

@@ -1,4 +1,4 @@
-"""The base of the two fused passes: weights as a stream, and gradients in parts."""
+"""The base class of the fused passes: weights as a stream, and gradients as partial sums."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,17 +18,18 @@ from neuralfield.system.device import Array
 
 
 def vector_count(shape: PaddedNetwork) -> int:
-    """Count the sums over points that are no matrix: for each output, each coordinate and their
-    bias."""
+    """Count the sums over points that are vectors, not matrices: one for each output and, without
+    features, one for each coordinate and one for their bias."""
     return shape.network.layers[-1].fan_out + (0 if shape.network.has_features else 3)
 
 
 class FusedPass(Pass):
-    """A pass whose blocks each leave a part of every gradient, for the update to add up.
+    """A pass in which each block writes a partial sum of every gradient, which the update adds up.
 
-    `backward` says whether the kernel reads transposed weights too. `by_warps` is whether products
-    are those of warps, for every GPU, or of warpgroups, for compute capability 9.0. `has_product`
-    is whether it is for networks whose first layer is a product of linear maps, or for others.
+    `backward` says whether the kernel reads transposed weights too. `by_warps` says whether matrix
+    products are those of warps, for every GPU, or those of warpgroups, for compute capability 9.0.
+    `has_product` says whether the pass is for networks whose first layer is a product of linear
+    maps, or for all others.
     """
 
     by_warps = False
@@ -48,16 +49,16 @@ class FusedPass(Pass):
             as_operands=self.has_product,
         )
         self._allocated.append(self._stream.array)
-        # gradients that need no matrix product: of the last layer, and of one of two coordinates;
-        # a block's first ``channels * widest`` numbers are [widest][channels]
+        # gradients that need no matrix product: those of the last layer, and those of a first layer
+        # of two coordinates; a block's first ``channels * widest`` numbers are [widest][channels]
         self._vectors = self._zeros((blocks, vector_count(shape), shape.widest))
         self._output_bias = self._zeros((blocks, given.batch.channels))
         self._parts_of: dict[int, tuple[Array, Array]] = {}
-        """The parts of the gradients of weight and bias, for each layer with a matrix."""
+        """Partial sums of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
 
     def _make_parts(self) -> tuple[list[Array], list[Array]]:
-        """Make the parts of the gradients of matrices and their biases, one for each block."""
+        """Allocate partial sums of the gradients of matrices and their biases, one per block."""
         shape, layers = self._shape, self._shape.matrices
         weights = [self._zeros((self.blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
         biases = [self._zeros((self.blocks, shape.widths[i])) for i in layers]
@@ -82,7 +83,8 @@ class FusedPass(Pass):
     def _lacking(
         cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
     ) -> str | None:
-        """Name what this pass alone has no code or no room for, or return None."""
+        """Name what this pass, unlike other fused passes, has no code or memory for, or return
+        None."""
 
     def partial_gradients(self) -> list[PartialGradient]:
         unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
@@ -95,7 +97,7 @@ class FusedPass(Pass):
         return partials
 
     def prepare(self) -> None:
-        """Pack the weights, which the update does from then on."""
+        """Pack the weights; from then on, the update keeps the packed weights up to date."""
         self._stream.launch()
 
     def _matrix_gradients(
@@ -127,7 +129,8 @@ class FusedPass(Pass):
         ]
 
     def _arguments_of(self, inner: Sequence[Array | None], last: Sequence[Array] = ()) -> Array:
-        """Fill the struct Arguments: what both kernels read first and last, and their own."""
+        """Return the struct Arguments: fields that all kernels have, with a kernel's own fields
+        between them (`inner`) and after them (`last`)."""
         buffers = self._buffers
         pointers = [
             *(buffers.inputs, buffers.targets, buffers.weights),

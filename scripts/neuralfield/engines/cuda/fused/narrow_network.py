@@ -1,4 +1,4 @@
-"""Networks as the kernels of `narrow_pass.cu` and `narrow_batch.cu` have them: sizes."""
+"""Sizes of networks in the kernels of `narrow_pass.cu` and `narrow_batch.cu`."""
 
 from typing import Any
 
@@ -14,17 +14,18 @@ from neuralfield.engines.kernel_plan import (
 )
 
 _AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
-"""Sizes of the matrices with biases, with a first layer of two coordinates and with the output's
-weights: see put_affine of narrow_pass.cuh, and put_output."""
+"""Rows of the matrix with a layer's biases, rows of the one with a first layer of two coordinates,
+and columns of the one with the output's weights: see put_affine of narrow_pass.cuh, and put_output
+of narrow_output.cuh."""
 
 
 def narrow_network(network: NetworkPlan, block_tiles: int) -> PaddedNetwork:
-    """Describe a network, for blocks that work on so many tiles at once."""
+    """Describe a network for blocks that work on `block_tiles` tiles at once."""
     return PaddedNetwork(network, {256: block_tiles})
 
 
 def kernel_constants(shape: PaddedNetwork, batch: BatchPlan) -> dict[str, Any]:
-    """Return the constants of the source."""
+    """Return the constants of the kernel's source."""
     return {
         **shape.constants(len(shape.matrices)),
         **batch.constants(),
@@ -35,19 +36,19 @@ def kernel_constants(shape: PaddedNetwork, batch: BatchPlan) -> dict[str, Any]:
 
 
 def kernel_prelude(shape: PaddedNetwork) -> str:
-    """Write the text before the source: products of the network's widths."""
+    """Write the matrix products for the network's widths, as text before the kernel's source."""
     widths = {shape.widths[index] for index in shape.matrices}
     operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
     return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})
 
 
 def matrices_bytes(shape: PaddedNetwork) -> int:
-    """Count bytes of shared memory of the weights."""
+    """Return the shared memory of the weights, in bytes."""
     return 2 * shape.widest**2 * len(shape.matrices)
 
 
 def tiles_bytes(shape: PaddedNetwork) -> int:
-    """Count bytes of shared memory of all tiles' buffers."""
+    """Return the shared memory of the buffers of all tiles, in bytes."""
     buffers = len(shape.matrices) + 3
     if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
         buffers += len(shape.hidden) - 1
@@ -55,7 +56,7 @@ def tiles_bytes(shape: PaddedNetwork) -> int:
 
 
 def fixed_bytes(shape: PaddedNetwork) -> int:
-    """Count bytes of, at least, the struct Shared of narrow_pass.cuh."""
+    """Return an upper bound on the size of the struct Shared of narrow_pass.cuh, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     affine_rows = _AFFINE_ROWS * len(shape.matrices)

@@ -1,8 +1,8 @@
-// The last layer of a narrow network and the loss, forward and back. Four neighbouring lanes have
-// the same points, and share out the channels: see own_channel.
+// The last layer of a narrow network and the loss, forward and backward. Four neighbouring lanes
+// have the same points, and each of them has one of the channels: see own_channel.
 //
-// Both ways are products with the weights, each of which is the sum of two of fp16: exact to 22
-// bits or, where it is small, to 3e-8.
+// Both directions are products with the weights, each of which is the sum of two float16 numbers:
+// exact to 22 bits or, where the weight is small, to 3e-8.
 //
 // Constants: those of batch.cuh.
 #pragma once
@@ -25,7 +25,7 @@ __device__ __forceinline__ void put_output(__half* matrix, const Constants& cons
     }
 }
 
-// Output numbers, under way to `sums`: those of point i are 2 i and 2 i + 1, added up.
+// Starts the product for the output numbers; that of point i will be sums[2 i] + sums[2 i + 1].
 __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* operand,
                                              uint32_t matrix) {
     const auto right = block_matrix(matrix, 128, 128);
@@ -37,8 +37,8 @@ __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* o
     wgmma_commit();
 }
 
-// Gradients of the output numbers as the left operand of the product back. They too are sums of two
-// numbers: the same columns serve for both.
+// Sets the left operand of the backward product to the gradients of the output numbers. They too
+// are sums of two numbers, and the product uses the same columns of weights for both.
 __device__ __forceinline__ void last_operand(uint32_t (&operand)[4],
                                              const float (&gradients)[2][1]) {
 #pragma unroll
@@ -50,7 +50,7 @@ __device__ __forceinline__ void last_operand(uint32_t (&operand)[4],
     }
 }
 
-// Gradients of the last hidden layer's values, likewise.
+// Starts the product for the gradients of the last hidden layer's values.
 __device__ __forceinline__ void start_last_gradients(float* sums, const float (&gradients)[2][1],
                                                      uint32_t matrix) {
     uint32_t operand[4];
@@ -60,8 +60,9 @@ __device__ __forceinline__ void start_last_gradients(float* sums, const float (&
     wgmma_commit();
 }
 
-// For each of this thread's points, note its channel's gradient of the output and, where there are
-// coordinates, one of one, x and y beside it, in `stored[0]`; their rounding errors in `stored[1]`.
+// Stores, for each of this thread's points, the output gradient of this lane's channel in
+// `stored[0]`. Without features, lanes 0, 1 and 2 of four also store 1, x and y beside it, and the
+// rounding errors of these in `stored[1]`.
 __device__ __forceinline__ void store_gradients(uint4 (*stored)[64], const TileBuffer& buffer,
                                                 const float (&gradients)[2][1],
                                                 const float2 (&points)[2]) {
@@ -89,7 +90,8 @@ struct LaneTotals {
     float output_bias = 0.0f;
 };
 
-// Both errors of a lane's channel -> one of them, summed over all channels.
+// Both errors of a lane's channel -> the loss in even lanes, or the squared error in odd ones,
+// summed over all channels.
 __device__ __forceinline__ float sum_channels(float2 errors) {
     const bool is_odd = threadIdx.x % 2;
     float sum = is_odd ? errors.y : errors.x;
@@ -97,7 +99,8 @@ __device__ __forceinline__ float sum_channels(float2 errors) {
     return sum + __shfl_xor_sync(~0u, sum, 2);
 }
 
-// Note a warp's sums in its place. Where a pixel's points are neighbours, most have no error.
+// Stores a warp's totals in shared memory. If all points of a pixel are among 8 neighbouring rows,
+// only the first of them has an error, so that fewer steps of the sum are needed.
 template <typename Shared>
 __device__ __forceinline__ void store_totals(Shared& shared, LaneTotals totals, int warp) {
     constexpr int pixel_rows = 8 % POINTS == 0 ? POINTS : 1;

@@ -1,22 +1,23 @@
-// Forward, loss and backward of one batch, fused, and the gradients of all weights, for networks
-// so narrow that nothing has to go to global memory in between.
+// Fused forward pass, loss and backward pass of one batch, with the gradients of all weights, for
+// networks so narrow that no intermediate values have to go to global memory.
 //
-// Blocks of BLOCK_TILES warpgroups, each with a tile of 64 points. Values go from one product's
-// sums to the next one's left operand within a thread; what the weights' gradients need of them is
-// also laid down in shared memory. The product for a weight's gradient is under way while the
-// gradients of values go on to the layer before.
+// A block has BLOCK_TILES warpgroups, each with a tile of 64 points. The sums of a product become
+// the left operand of the next product in the registers of the same thread; values that the
+// weights' gradients need are also stored in shared memory. The product for the gradient of a
+// layer's weights runs while the gradients of values are propagated to the layer before.
 //
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Constants: SHARED_BYTES, which the host counts on beside weights and buffers, and those of
+// Constants: SHARED_BYTES, which the host reserves beside weights and buffers, and those of
 // narrow_pass.cuh.
 #include "narrow_pass.cuh"
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 
-// z of a layer, under way to `sums` -> its values, as the next product's operand. `put` is given 16
-// columns after another, and what their derivatives follow from: themselves, or the values again.
+// Waits for z of a layer in `sums`, and computes its values, as the next product's operand. Calls
+// `put` for every 16 columns, with their values and the numbers to keep for the backward pass: the
+// derivatives, or the values again if derivatives follow from these.
 template <int columns, typename Put>
 __device__ __forceinline__ void activate(int layer, float* sums, uint32_t* operand,
                                          const Put& put) {
@@ -42,7 +43,7 @@ __device__ __forceinline__ void activate(int layer, float* sums, uint32_t* opera
     }
 }
 
-// 16 columns of a layer that has another behind it, to their buffers.
+// Stores 16 columns of a layer, which is not the last hidden one, in their buffers.
 template <int columns>
 __device__ __forceinline__ void put_columns(const Tile& tile, int layer, int column,
                                             const uint32_t (&pairs)[4], const uint32_t (&kept)[4]) {
@@ -51,7 +52,7 @@ __device__ __forceinline__ void put_columns(const Tile& tile, int layer, int col
         *tile.kept<columns>(layer, column) = make_uint4(kept[0], kept[1], kept[2], kept[3]);
 }
 
-// Gradients of a layer's values, in `sums` -> gradients of its z. `load` brings back what was kept.
+// Gradients of a layer's values, in `sums` -> gradients of its z. `load` loads the kept numbers.
 template <int columns, typename Load>
 __device__ __forceinline__ void differentiate(const float* sums, uint32_t* operand,
                                               const Load& load) {
@@ -69,7 +70,7 @@ __device__ __forceinline__ void differentiate(const float* sums, uint32_t* opera
                     pack_saturated(sum[0], sum[1]) & __hgt2_mask(value, __float2half2_rn(0.0f));
             } else {
                 float2 factor = unpack(kept[pair]);
-                if (!KEEPS_DERIVATIVES)  // these follow from the values alone
+                if (!KEEPS_DERIVATIVES)  // derivatives follow from the values alone
                     factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
                               derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
                 gradient = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
@@ -86,8 +87,8 @@ __device__ __forceinline__ void activate_and_put(const Tile& tile, float* sums, 
     });
 }
 
-// From values of the first layer, of which `operand` has this thread's, to z of the last hidden
-// one, which are under way to `sums` then.
+// Computes the layers from the values of the first one, of which `operand` has this thread's, to z
+// of the last hidden one, whose product to `sums` may still run at the end.
 template <int layer = 1>
 __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t* operand) {
     if constexpr (layer < HIDDEN) {
@@ -98,8 +99,8 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// Products for the gradients of a layer's parameters, from z's gradients on a buffer, between a
-// fence and a commit; `sums` has those of the layer.
+// Starts the products for the gradients of a layer's parameters, from z's gradients in a buffer,
+// between a fence and a commit. They are added to the layer's arrays in `sums`.
 template <int layer, typename Sums>
 __device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
                                                 const TileBuffer& z_gradients) {
@@ -119,7 +120,7 @@ struct OwnTiles {
     Gradients gradients;
     LaneTotals totals;
 
-    // Waits until all have done with the buffers of the tile before.
+    // Waits until all threads have finished with the buffers of the tile before.
     __device__ __forceinline__ void wait_for_buffers(const Tile& tile) const {
         wgmma_wait<1>();
         tile.buffer.sync();
@@ -138,14 +139,14 @@ struct OwnTiles {
         if constexpr (layer == HIDDEN - 1) {
             start_sums<width_after[layer]>(gradients.output, tile.buffer,
                                            tile.shared.stored[z_gradients.number][0]);
-            wgmma_commit();  // done with the buffer before gradients take its place
+            wgmma_commit();  // on its own: it must have read the buffer before gradients go there
         }
         start_gradients<layer>(gradients, tile, z_gradients);
         wgmma_commit();
     }
 };
 
-// From gradients of a layer's z to the gradients of its parameters and of those before.
+// Computes, from the gradients of a layer's z, those of its parameters and of all layers before.
 template <int layer = HIDDEN - 1, typename Summing>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
                                          Summing& summing) {
@@ -153,14 +154,14 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     const TileBuffer z_gradients = tile.z_gradients<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    if constexpr (OTHERS_SUM) __syncwarp();  // derivatives have been read where gradients will be
+    if constexpr (OTHERS_SUM) __syncwarp();  // all have read derivatives that gradients overwrite
     put_operand<columns>(z_gradients, operand);
     constexpr bool is_added_late = OTHERS_SUM && layer > 0;
     if constexpr (!is_added_late) summing.template add<layer>(tile, z_gradients);
     if constexpr (layer > 0) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
-        // by now gradients have been stored: there is little to wait for
+        // gradients were stored before the product was waited for, so this waits only briefly
         if constexpr (is_added_late) summing.template add<layer>(tile, z_gradients);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {
@@ -174,7 +175,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     } else if constexpr (ENCODING == HASHGRID) {
         wgmma_wait<Summing::products_under_way>();
         finished_sums<rows / 2>(sums);
-        // loaded once: for all that the compiler knows, a store could change it
+        // loaded once, because the compiler cannot exclude that the stores below change it
         uint32_t* const gradients = tile.shared.arguments.feature_gradients;
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
@@ -235,12 +236,12 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     backward(tile, sums, operand, summing);
 }
 
-// Behind the buffers.
+// Returns the struct Shared, which lies behind the buffers.
 __device__ __forceinline__ Shared& shared_of(char* memory) {
     return *reinterpret_cast<Shared*>(memory + WEIGHTS_BYTES + BLOCK_TILES * BUFFERS * TILE_BYTES);
 }
 
-// Sets up what all warpgroups of a block need and no step changes.
+// Sets up the shared memory that all warpgroups of a block need and that no step changes.
 __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
@@ -269,7 +270,7 @@ __device__ __forceinline__ void bring_weights(char* memory, const char* source,
     }
 }
 
-// The rest: weights and constants.
+// Loads the rest: weights and constants.
 __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     const Arguments& arguments = shared.arguments;
 #if WARP_PRODUCTS
@@ -301,7 +302,7 @@ __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
 #endif
 }
 
-// The number of this thread's warpgroup: the same for all lanes, and known to be.
+// The number of this thread's warpgroup; by the shuffle, the compiler knows that all lanes agree.
 __device__ __forceinline__ int own_warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 
 __device__ __forceinline__ TileBuffer buffer_of(char* own_buffers, int warpgroup) {
@@ -332,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arg
     Gradients& gradients = own.gradients;
     gradients.finish();
     store_totals(shared, own.totals, threadIdx.x / 32);
-    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have done with what was stored
+    named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have finished reading `stored`
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;
     buffer.sync();

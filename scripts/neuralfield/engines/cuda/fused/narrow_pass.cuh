@@ -1,11 +1,11 @@
-// Layers of at most 64 values with everything at hand: weights and all values of a tile in shared
-// memory, and the sums of the weights' gradients in registers.
+// Layers of at most 64 values, with all data on the chip: weights and all values of a tile in
+// shared memory, and the sums of the weights' gradients in registers.
 //
 // Constants: those of batch.cuh.
 #pragma once
 #include "narrow_output.cuh"
 
-constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // place of a matrix
+constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // reserved for a matrix
 constexpr int WEIGHTS_BYTES = (HIDDEN - first_product) * WEIGHT_BYTES;
 
 __host__ __device__ constexpr int stream_bytes() {
@@ -15,10 +15,12 @@ __host__ __device__ constexpr int stream_bytes() {
     return bytes;
 }
 
-// A tile's buffers: values that go into each layer with a matrix, and into the last layer. Then
-// - where a warpgroup sums its own tiles: two more for gradients, which take the place of the last
-//   values too; derivatives, where they do not follow from values, for all layers but the last;
-// - where others sum them (PARTIAL_SUMS): gradients of each layer, in whose place are its derivatives.
+// A tile's buffers: the input values of each layer with a matrix, and of the last layer. Then
+// - if a warpgroup sums the gradients of its own tiles: two more buffers for gradients, which also
+//   use the buffer of the last values; and the derivatives of all layers but the last, unless they
+//   follow from values;
+// - if other warpgroups sum them (PARTIAL_SUMS): the gradients of each layer, which overwrite the
+//   layer's derivatives.
 constexpr int LAST_VALUES = HIDDEN - first_product;
 constexpr int STORED_PARTS = has_features ? 1 : 2;  // buffers of 8 numbers of each point
 static_assert(VECTORS <= 8, "more numbers of a point than are stored");
@@ -30,14 +32,14 @@ constexpr bool OTHERS_SUM = false;
 constexpr int BUFFERS = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
 #endif
 
-// Returns the buffer of the gradients of a layer's z. All warps of a warpgroup that sums its own
-// tiles have done with a buffer once all have come to the product after the next: three buffers in
-// turn need no barrier of their own.
+// Returns the buffer of the gradients of a layer's z. In a warpgroup that sums its own tiles, all
+// warps have finished with a buffer when all of them have reached the product after the next one,
+// so three buffers that are used in turn need no additional barrier.
 __host__ __device__ constexpr int place_of_gradients(int layer) {
     return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
 }
 
-// Rows of the matrix that is added to a layer's product, and where it lies: see put_affine.
+// Rows of the matrix whose product is added to a layer's product, and its place: see put_affine.
 __host__ __device__ constexpr int affine_rows(int layer) { return layer < first_product ? 16 : 8; }
 
 __host__ __device__ constexpr int place_of_affine(int end) {
@@ -65,7 +67,7 @@ struct Shared {
     union {
         uint4 stored[BLOCK_TILES][STORED_PARTS]
                     [64];  // 8 numbers of each point: see store_gradients
-        float vectors[BLOCK_TILES][VECTORS][WIDEST];  // in the end
+        float vectors[BLOCK_TILES][VECTORS][WIDEST];  // after all tiles
     };
     uint4 ones[16];
     __align__(128) __half affine[place_of_affine(HIDDEN)];  // of all layers: see put_affine
@@ -91,7 +93,7 @@ struct Tile : PointsOf<true> {
         return {buffers + place * TILE_BYTES, buffer.number, buffer.warp, buffer.lane};
     }
 
-    // Values that go into a layer.
+    // The input values of a layer.
     __device__ __forceinline__ TileBuffer values(int layer) const {
         return buffer_at(layer - first_product);
     }
@@ -101,8 +103,8 @@ struct Tile : PointsOf<true> {
         return buffer_at(place_of_gradients(layer));
     }
 
-    // This thread's derivatives that do not follow from values, of 16 columns: where its warp's
-    // gradients will be.
+    // The place of this thread's derivatives of 16 columns, if they do not follow from values. With
+    // OTHERS_SUM, gradients of the same warp overwrite them later.
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
         const int place = OTHERS_SUM ? place_of_gradients(layer) : LAST_VALUES + 3 + layer;
@@ -125,11 +127,12 @@ struct Tile : PointsOf<true> {
 
 // ---- biases, and the first layer without a matrix --------------------------------------------
 
-// The numbers that are added to a layer's product are a product themselves, of (1, 1, x, x', y, y',
-// 0, 0), twice, and a matrix of 16 rows. A number is the sum of two rounded ones, which is exact to
-// 22 bits or, where it is small, to 3e-8: here x' is x less the rounded x, and rows are bias, bias',
-// wx, wx, wy, wy, 0, 0, then 0, 0, wx', wx', wy', wy', 0, 0. A layer with a matrix has 8 rows, of
-// which its operand takes the first two.
+// The numbers that are added to a layer's product are themselves a product: of the row (1, 1, x,
+// x', y, y', 0, 0), repeated twice, and a matrix of 16 rows. The rows of the matrix are bias,
+// bias', wx, wx, wy, wy, 0, 0, then 0, 0, wx', wx', wy', wy', 0, 0. Each number is the sum of two
+// float16 numbers, which is exact to 22 bits or, where the number is small, to 3e-8: for example,
+// x' is x minus x rounded to float16. A layer with a matrix has only the first 8 rows, of which its
+// operand uses the first two, the bias.
 template <int layer = 0>
 __device__ __forceinline__ void put_affine(Shared& shared) {
     constexpr int columns = width_after[layer];
@@ -156,14 +159,14 @@ __device__ __forceinline__ void put_affine(Shared& shared) {
     if constexpr (layer + 1 < HIDDEN) put_affine<layer + 1>(shared);
 }
 
-// The left operand of that product, for a layer with a matrix: ones alone, once.
+// Sets the left operand of this product for a layer with a matrix: only the ones, once.
 __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4]) {
     const uint32_t two_ones = 0x3C003C00;
     operand[0] = operand[1] = threadIdx.x % 4 == 0 ? two_ones : 0;
     operand[2] = operand[3] = 0;
 }
 
-// The same for the first layer, of this thread's points.
+// Sets it for a first layer without a matrix, from this thread's points.
 __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4], const float2 (&points)[2]) {
     affine_operand(operand);
     const int own = threadIdx.x % 4;
@@ -178,7 +181,7 @@ __device__ __forceinline__ void affine_operand(uint32_t (&operand)[4], const flo
 
 // ---- products ------------------------------------------------------------------------------
 
-// sums = operand x matrix + bias, under way when it returns.
+// Starts sums = operand x matrix + bias; the product may still run when the function returns.
 template <int rows, int columns>
 __device__ __forceinline__ void start_forward(float* sums, const uint32_t* operand, uint32_t matrix,
                                               uint32_t affine) {
@@ -195,7 +198,7 @@ __device__ __forceinline__ void start_forward(float* sums, const uint32_t* opera
     wgmma_commit();
 }
 
-// The same of the first layer, where it has no matrix.
+// Starts the sums of a first layer without a matrix.
 template <int columns>
 __device__ __forceinline__ void start_first(float* sums, const float2 (&points)[2],
                                             uint32_t affine) {
@@ -207,7 +210,7 @@ __device__ __forceinline__ void start_first(float* sums, const float2 (&points)[
     wgmma_commit();
 }
 
-// sums = operand x (the transpose of a matrix of so many rows and columns), likewise.
+// Starts sums = operand x (the transpose of a matrix of `rows` rows and `columns` columns).
 template <int rows, int columns>
 __device__ __forceinline__ void start_backward(float* sums, const uint32_t* operand,
                                                uint32_t matrix) {
@@ -222,14 +225,14 @@ __device__ __forceinline__ void start_backward(float* sums, const uint32_t* oper
 
 // ---- gradients -----------------------------------------------------------------------------
 
-// Registers that a thread has for the sums of layers before one.
+// The number of a thread's registers for the sums of all layers before layer `end`.
 __host__ __device__ constexpr int weight_sums_before(int end) {
     int count = 0;
     for (int layer = first_product; layer < end; ++layer) count += width_after[layer] / 2;
     return count;
 }
 
-// Over all tiles of a warpgroup; for sums of four see start_sums.
+// Sums of gradients over all tiles of a warpgroup; for arrays of four or eight see start_sums.
 struct Gradients {
     float weights[weight_sums_before(HIDDEN)] = {};
     float biases[HIDDEN][4] = {};
@@ -251,7 +254,7 @@ struct Gradients {
 };
 
 // gradient += (transpose of a layer's values) x gradients, between a fence and a commit. A product
-// of 64 rows reads 64, also where there are fewer: from what lies behind, to no effect.
+// always reads 64 rows; if there are fewer, it reads memory behind them, which has no effect.
 template <int layer>
 __device__ __forceinline__ void start_gradient(float* gradient, const TileBuffer& values,
                                                const TileBuffer& z_gradients) {
@@ -266,9 +269,10 @@ __device__ __forceinline__ void start_gradient(float* gradient, const TileBuffer
                                         part_of(right, 2 * k * gradient_row));
 }
 
-// sums += (transpose of a tile) x (8 numbers of each point), likewise. The numbers of 16 points are
-// `step` bytes behind those of 16 before. sums[2 i + e] is column 16 warp + lane / 4 + 8 i, number
-// 2 (lane % 4) + e. Where there are eight sums, the others are those of the next buffer of numbers.
+// sums += (transpose of a tile) x (8 numbers of each point), between a fence and a commit. The
+// numbers of each 16 points begin `step` bytes after those of the 16 points before. sums[2 i + e]
+// is column 16 warp + lane / 4 + 8 i, number 2 (lane % 4) + e. If there are eight sums, the last
+// four are those of the next buffer of numbers.
 template <int columns, int count>
 __device__ __forceinline__ void start_sums(float (&sums)[count], const TileBuffer& buffer,
                                            const uint4* numbers, int step = 256) {
@@ -282,8 +286,8 @@ __device__ __forceinline__ void start_sums(float (&sums)[count], const TileBuffe
                                           part_of(right, k * step));
 }
 
-// Calls `put` with each of a thread's sums of an even number, up to so many of these: which of them
-// it is, its column, and itself. Those of odd numbers begin with sums[1].
+// Calls `put` with each of a thread's sums of the even numbers 0, 2, ..., of which there are
+// `count`: `put` gets half the number, the column and the sum. For the odd numbers, pass sums + 1.
 template <int columns, int count, typename Put>
 __device__ __forceinline__ void for_sums(const float* sums, const TileBuffer& buffer,
                                          const Put& put) {
@@ -294,20 +298,20 @@ __device__ __forceinline__ void for_sums(const float* sums, const TileBuffer& bu
             put(number, 16 * buffer.warp + 8 * i + buffer.lane / 4, sums[2 * i]);
 }
 
-// The same of the output's weights: vectors 0 to CHANNELS - 1.
+// Calls `put` with the sums for the output's weights: vectors 0 to CHANNELS - 1.
 template <typename Put>
 __device__ __forceinline__ void for_output_sums(const float* sums, const TileBuffer& buffer,
                                                 const Put& put) {
     for_sums<LAST_WIDTH, CHANNELS>(sums, buffer, put);
 }
 
-// Sums of coordinates, and of their rounding errors behind them, together.
+// Adds the sums of the coordinates' rounding errors, the last four, to those of the coordinates.
 __device__ __forceinline__ void add_errors_of(float (&sums)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] += sums[4 + i];
 }
 
-// The same of a first layer of two coordinates: the vectors behind.
+// Calls `put` with the sums for a first layer of two coordinates: the vectors from CHANNELS on.
 template <typename Put>
 __device__ __forceinline__ void for_coordinate_sums(const float* sums, const TileBuffer& buffer,
                                                     const Put& put) {
@@ -316,7 +320,7 @@ __device__ __forceinline__ void for_coordinate_sums(const float* sums, const Til
         [&](int vector, int column, float sum) { put(CHANNELS + vector, column, sum); });
 }
 
-// The sums of a layer that a warpgroup has, as a part of the gradient.
+// Writes a warpgroup's sums of a layer as a partial sum of the gradient.
 template <int layer>
 __device__ __forceinline__ void write_part(const float* weights, const float* biases,
                                            const Arguments& arguments, int part) {
@@ -336,7 +340,8 @@ __device__ __forceinline__ void write_part(const float* weights, const float* bi
     }
 }
 
-// Sums of the block's warpgroups, in their order, by way of shared memory.
+// Adds up the sums of the block's warpgroups in a fixed order, through shared memory, and writes
+// them.
 template <int layer = first_product>
 __device__ __forceinline__ void write_gradients(Gradients& gradients, const Shared& shared,
                                                 float* scratch, int number) {

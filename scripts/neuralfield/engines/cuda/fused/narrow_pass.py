@@ -1,8 +1,8 @@
-"""One batch forwards and backwards, with all gradients, in one kernel: for narrow networks.
+"""Forward and backward pass of one batch, with all gradients, in one kernel for narrow networks.
 
-In 16-bit products: of warpgroups on GPUs of compute capability 9.0, of warps on others. Nothing
-of a tile of 64 points goes to global memory, but for features of hash grids and their gradients;
-see `narrow_pass.cu`.
+Matrix products are in 16 bits: those of warpgroups on GPUs of compute capability 9.0, and those of
+warps on others. No values of a tile of 64 points go to global memory, except for the features of
+hash grids and their gradients; see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,12 @@ from neuralfield.system.device import Array
 
 _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128, 1: 128}
-"""The most sums of gradients of a thread, by the tiles that a block works on at once."""
+"""Maximum number of gradient sums of a thread, by the number of tiles that a block works on at
+once."""
 
 LAUNCH_TILES, _TILE = 5.0, 0.7
-"""Times on an H200, as multiples of what a tile takes that has a multiprocessor to itself: what a
-step costs beside its tiles; a tile of many, by throughput."""
+"""Times on an H200, as multiples of the time of a tile that has a multiprocessor to itself: the
+cost of a step beside its tiles, and the time of each of many tiles, by throughput."""
 
 
 class NarrowPass(FusedPass):
@@ -112,8 +113,8 @@ class NarrowPass(FusedPass):
         return table
 
     def _add_grids(self, features: Array, gradients: Array) -> None:
-        """Add launches before the kernel, for features of the batch's rows, and behind it, for the
-        table's gradient."""
+        """Add a launch before the kernel, which computes the features of the batch's rows, and
+        launches after it, which compute the table's gradient."""
         network, rows, buffers = self.network, self.batch.rows, self._buffers
         layout = FeatureLayout.of_pairs(rows)
         grids = GridFeatures(network, buffers, layout)
@@ -124,14 +125,14 @@ class NarrowPass(FusedPass):
 
 
 class WarpNarrowPass(NarrowPass):
-    """The same by products of warps, for GPUs of compute capability 8.0 and more."""
+    """`NarrowPass` with products of warps, for GPUs of compute capability 8.0 and more."""
 
     name = "fused-narrow"
     by_warps = True
 
 
 def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
-    """Count the tiles that a block can work on at once; None: not one."""
+    """Count the tiles that a block can work on at once, or return None if not even one fits."""
     limit_bytes = shared_limit_bytes(compute_capability)
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = narrow_network(network, block_tiles)
@@ -141,10 +142,10 @@ def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
 
 
 def _sums(shape: PaddedNetwork) -> int:
-    """Count the sums of a thread for gradients of matrices."""
+    """Count the sums that a thread keeps for gradients of matrices."""
     return sum(shape.widths[index] for index in shape.matrices) // 2
 
 
 def _block_bytes(shape: PaddedNetwork) -> int:
-    """Count the shared memory of a block."""
+    """Return the shared memory of a block, in bytes."""
     return matrices_bytes(shape) + tiles_bytes(shape) + fixed_bytes(shape)

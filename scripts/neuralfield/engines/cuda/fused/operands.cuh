@@ -1,12 +1,12 @@
-// A tile's numbers on their way between a thread, which has them as left operands of products have
-// them, and buffers in shared memory.
+// Copies of a tile's numbers between the registers of a thread, where they are laid out as left
+// operands of products, and buffers in shared memory.
 //
 // Constants: those of padded_network.cuh.
 #pragma once
 #include "padded_network.cuh"
 
 // Loads a thread's share of 16 columns of its warp's rows, as left operand of a product: the four
-// pairs that TileBuffer::put has.
+// pairs that TileBuffer::put stores.
 template <int columns>
 __device__ __forceinline__ void load_operand(uint32_t* operand, const TileBuffer& buffer,
                                              int column) {
@@ -15,7 +15,7 @@ __device__ __forceinline__ void load_operand(uint32_t* operand, const TileBuffer
                                (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
 }
 
-// All that it has, to a buffer.
+// Stores all columns of a thread's left operand in a buffer.
 template <int columns>
 __device__ __forceinline__ void put_operand(const TileBuffer& buffer, const uint32_t* operand) {
 #pragma unroll

@@ -1,11 +1,11 @@
-// Weights in float16, times their layer's frequency, as the stream that wide_pass.cu works
-// through: first the matrices from the first layer to the last, then their transposes from the last
-// layer to the second. In training only at the start of each call that takes steps: in between
-// update.cu keeps the stream up to date.
+// Packs weights in float16, times their layer's frequency, as the stream that the fused passes
+// read: first the matrices from the first layer to the last, then their transposes from the last
+// layer to the second. In training, most passes launch this kernel only at the start of each call
+// that takes steps: in between, update.cu keeps the stream up to date.
 //
 // Constants: MATRICES; MATRIX_ROWS, MATRIX_COLUMNS (real sizes), MATRIX_FACTORS, MATRIX_OFFSETS (in
-// the parameters), FORWARD_STARTS, BACKWARD_STARTS (in the stream; -1: not in it), AS_OPERANDS (else
-// in blocks).
+// the parameters), FORWARD_STARTS, BACKWARD_STARTS (in the stream; -1: not in it), AS_OPERANDS
+// (else in blocks).
 #include "../weight_blocks.cuh"
 
 extern "C" __global__ void pack_weights(const float* parameters, __half* stream) {

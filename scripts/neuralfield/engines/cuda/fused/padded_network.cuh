@@ -1,9 +1,10 @@
-// A network over tiles of 64 points. A tile's values lie in shared memory, as the left operand of
-// the next matrix product, while weights stream past; sums and activations are in registers.
+// A network over tiles of 64 points. A tile's values are in shared memory, as the left operand of
+// the next matrix product, weights are streamed through shared memory, and sums and activations are
+// in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
-// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (how Constants lie), and
-// those of sizes.cuh, stream.cuh and loss.cuh.
+// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (the layout of Constants),
+// and those of sizes.cuh, stream.cuh and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
@@ -13,36 +14,36 @@
 
 // ---- activations ---------------------------------------------------------------------------
 
-// fmaxf would hide that a training has gone wrong.
+// Returns NaN if either number is NaN; fmaxf would hide that a training has diverged.
 __device__ __forceinline__ float larger_or_nan(float a, float b) {
     float larger;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
     return larger;
 }
 
-// The GPU's own: its largest relative error, 2 ** -11, is that of the rounding to float16 behind
-// it.
+// The GPU's own instruction: its largest relative error, 2 ** -11, is that of the rounding to
+// float16 that follows.
 __device__ __forceinline__ float tanh_of(float z) {
     float value;
     asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
     return value;
 }
 
-// The GPU's own exponential, without what __expf does for numbers that float16 has no room for.
+// The GPU's own exponential, without the steps of __expf for results outside the range of float16.
 __device__ __forceinline__ float power_of_2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 }
 
-// One for each layer. A variable sine grows faster with z as it is without the frequency.
+// One for each layer. The growth of a variable sine depends on z without the layer's frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
 __device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
     return fmaf(fabsf(z), inverse_frequency, 1.0f);
 }
 
-// z has the layer's frequency in it already.
+// z is already multiplied by the layer's frequency.
 template <int name>
 __device__ __forceinline__ float activation(float z, float inverse_frequency) {
     static_assert(SINE <= name && name <= GAUSSIAN, "an activation that has no code here");
@@ -59,8 +60,8 @@ __device__ __forceinline__ float decay_of_wavelet(float inverse_frequency) {
     return narrowness * narrowness;
 }
 
-// The activations of two neighbours, which for wavelets are the parts of a complex z:
-// exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+// The activations of two neighbouring columns, which for wavelets are the real and imaginary part
+// of a complex z: exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
 template <int name>
 __device__ __forceinline__ float2 activations(float low, float high, float inverse_frequency) {
     if constexpr (name == GABOR) {
@@ -74,7 +75,7 @@ __device__ __forceinline__ float2 activations(float low, float high, float inver
     }
 }
 
-// Values as float16. Those of relu are the only ones without a bound.
+// Packs values as float16, saturated for relu, which is the only activation without a bound.
 __device__ __forceinline__ uint32_t pack_values(float low, float high) {
     return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
 }
@@ -93,7 +94,7 @@ __device__ __forceinline__ float derivative(float z, float value, float inverse_
     return value * (1.0f - value);
 }
 
-// Gradients of two neighbours' values -> gradients of their z.
+// Gradients of two neighbouring columns' values -> gradients of their z.
 template <int name>
 __device__ __forceinline__ float2 gradients_before(float2 gradient, float2 z, float2 value,
                                                    float inverse_frequency) {
@@ -108,14 +109,15 @@ __device__ __forceinline__ float2 gradients_before(float2 gradient, float2 z, fl
     }
 }
 
-// Derivatives as float16. Those of a variable sine are the only ones without a bound.
+// Packs derivatives as float16, saturated for a variable sine, whose derivatives alone are
+// unbounded.
 __device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
     return ACTIVATION == VARIABLE_SINE ? pack_saturated(low, high) : pack(low, high);
 }
 
 // ---- a tile's buffer ------------------------------------------------------------------------
 
-// The buffer on which the threads of a tile lay out values for each other.
+// The buffer in shared memory in which the threads of a tile store values for each other.
 struct TileBuffer {
     char* tile;      // 64 rows in blocks of 8 x 8 numbers, row by row of blocks
     int number;      // of the tile in its block
@@ -124,13 +126,13 @@ struct TileBuffer {
     __device__ __forceinline__ void sync() const { named_sync<128>(1 + number); }
     __device__ __forceinline__ bool is_first() const { return threadIdx.x % 128 == 0; }
 
-    // Lay down 16 columns of a tile with so many: pairs[2 j + i] is row i of the j-th 8 columns.
+    // Stores 16 of a tile's `columns` columns: pairs[2 j + i] is row i of the j-th 8 columns.
     template <int columns>
     __device__ __forceinline__ void put(int column, const uint32_t (&pairs)[4]) const {
         store_matrices<columns>(shared_address(tile), warp, lane, column, pairs);
     }
 
-    // The same of values, whose halves lie apart.
+    // Stores 16 columns of values, whose two halves lie one after the other: see first_half.
     template <int columns>
     __device__ __forceinline__ void put_values(int column, const uint32_t (&pairs)[4]) const {
         constexpr int half = first_half(columns);
@@ -141,14 +143,15 @@ struct TileBuffer {
             store_matrices<columns - half>(first + 64 * half * 2, warp, lane, column - half, pairs);
     }
 
-    // Before a tile is laid out: all have done with the one before.
+    // Waits, before a tile is stored, until all threads have finished with the tile before.
     __device__ __forceinline__ void clear() const {
         if (is_first()) bulk_stores_read();
         sync();
     }
 
-    // The same where each warp reads its own rows alone, if products are those of warps. These rows
-    // lie elsewhere in tiles of another width.
+    // As `clear`, for a tile before of which only products have read the rows: with products of
+    // warps, each warp reads only its own rows, and need not wait for others. In tiles of different
+    // widths, a warp's rows lie at different addresses, so that all threads have to wait.
     __device__ __forceinline__ void clear_rows() const {
 #if WARP_PRODUCTS
         if (has_one_width()) {
@@ -167,7 +170,7 @@ struct TileBuffer {
 #endif
     }
 
-    // After it: all may read it.
+    // Makes a tile that has been stored visible to all threads and products of the tile.
     __device__ __forceinline__ void show() const {
         fence_shared();
         sync();
@@ -176,7 +179,7 @@ struct TileBuffer {
 
 // ---- the layers ----------------------------------------------------------------------------
 
-// Numbers that all threads of a block read again and again, in shared memory: see
+// Numbers in shared memory that all threads of a block read repeatedly. For their order see
 // place_of_constant.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
@@ -192,15 +195,16 @@ struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
 
-// Returns the index of a column's constant. BY_FOURS, a thread has its four of 16 columns in one
-// load; else they lie as columns do. Measurement shows for each kernel which is faster.
+// Returns the index of a column's constant. With BY_FOURS, a thread loads its four of 16 columns at
+// once; otherwise constants are in the order of columns. Which is faster was measured for each
+// kernel.
 __device__ __forceinline__ int place_of_constant(int column) {
     return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
                     : column;
 }
 
-// Fills the constants; called by the first `threads` threads of a block. All numbers of a column are
-// loaded before the first is stored: a load behind a store would wait for it.
+// Fills the constants; called by the first `threads` threads of a block. All numbers of a column
+// are loaded before the first is stored, because a load after a store would wait for it.
 __device__ inline void load_constants(Constants& constants, const float* parameters,
                                       const float* frequencies, const Offsets& offsets,
                                       int threads) {
@@ -257,7 +261,7 @@ __device__ __forceinline__ float2 pair_at(const float* values, int column) {
     return *reinterpret_cast<const float2*>(values + column);
 }
 
-// First column of this thread in every 8.
+// The first column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
 // A thread's pair of the first 8 of 16 columns, and that of the others.
@@ -274,8 +278,9 @@ __device__ __forceinline__ ConstantPairs constants_at(const float* constants, in
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }
 
-// Calls `work` for every 16 columns, with a thread's pairs of each row of constants. They are loaded
-// while the 16 columns before are worked on: the compiler cannot move loads over stores.
+// Calls `work` for every 16 columns, with a thread's pairs of each row of constants. The pairs are
+// loaded before `work` is called for the 16 columns before, because the compiler cannot move loads
+// over stores.
 template <int columns, int rows, typename Work>
 __device__ __forceinline__ void for_constants(const float* const (&constants)[rows],
                                               const Work& work) {
@@ -294,8 +299,9 @@ __device__ __forceinline__ void for_constants(const float* const (&constants)[ro
     }
 }
 
-// The features of the two points of this thread, 16 of them: pairs as TileBuffer::put has them. Behind
-// sines and cosines are polynomials: cosines of multiples of `angles`, whose cosines are the points.
+// Computes 16 features of the two points of this thread, as pairs for TileBuffer::put. Polynomials
+// follow the sines and cosines: a polynomial is the cosine of a multiple of one of `angles`, whose
+// cosines are the coordinates of the points.
 __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
                                                  const float2 (&points)[2],
                                                  const float2 (&angles)[2],
@@ -317,7 +323,7 @@ __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int colum
     }
 }
 
-// All of them, as values of a tile.
+// Stores all features as values of a tile.
 __device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&points)[2],
                                        const Constants& constants) {
     buffer.clear_rows();
@@ -330,7 +336,7 @@ __device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&
     buffer.show_rows();
 }
 
-// Sums of a first layer that has no matrix; its bias comes with the activation.
+// Computes the sums of a first layer without a matrix; its bias is added with the activation.
 __device__ __forceinline__ void place_coordinates(const TileBuffer& buffer, float* sums,
                                                   const float2 (&points)[2],
                                                   const Constants& constants) {
@@ -350,8 +356,8 @@ __device__ __forceinline__ void place_coordinates(const TileBuffer& buffer, floa
     }
 }
 
-// Output numbers z of both points. Where `keep`, the last hidden layer's z replace the sums, and
-// its values are laid out.
+// Computes the output numbers z of both points. With `keep`, the last hidden layer's z replace the
+// sums, and its values are stored in the buffer.
 template <bool keep>
 __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const TileBuffer& buffer,
                                              float* sums, const Constants& constants) {

@@ -1,4 +1,4 @@
-"""A network in sizes that tiles divide, and its weights as a stream, for the fused kernels.
+"""A network with widths padded to whole tiles, and its weights as a stream, for fused kernels.
 
 See `padded_network.cuh` and `pack.cu`.
 """
@@ -15,17 +15,18 @@ from neuralfield.engines.kernel_plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 TILE_THREADS = 128
-"""Threads of a warpgroup, which works on a tile."""
+"""Number of threads of a warpgroup, which works on a tile."""
 
 SHARED_LIMIT_BYTES = 232_448
-"""Shared memory of a block with compute capability 9.0."""
+"""Maximum shared memory of a block with compute capability 9.0."""
 
 _LEAST_CAPABILITY = 80
-"""The first with the instructions that products of warps take."""
+"""Minimum compute capability, times 10, with the instructions that products of warps need."""
 
 _SHARED_KIB = {80: 163, 87: 163, 90: 227, 100: 227, 103: 227, 110: 227}
 _LEAST_SHARED_KIB = 99
-"""Shared memory of a block by compute capability, and that of all others from 8.0 on."""
+"""Maximum shared memory of a block by compute capability (times 10), and that of all others from
+8.0 on."""
 
 _WIDEST = 256
 _MOST_LAYERS = 12
@@ -38,7 +39,7 @@ _PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
 
 
 def shared_limit_bytes(compute_capability: int) -> int:
-    """Return the shared memory that a block of a GPU can have; 90 is 9.0."""
+    """Return the maximum shared memory of a block of a GPU; a capability of 90 is 9.0."""
     return 1024 * _SHARED_KIB.get(compute_capability, _LEAST_SHARED_KIB)
 
 
@@ -50,10 +51,11 @@ def unsupported_reason(
     by_warps: bool = False,
     has_product: bool = False,
 ) -> str | None:
-    """Say why fused kernels cannot work on a network, or return None.
+    """Return why fused kernels do not support a network, or None if they do.
 
-    A `compute_capability` of 90 is 9.0; products `by_warps` are for GPUs of other ones too. The
-    first layer, and no other, `has_product` of linear maps, or none has.
+    A `compute_capability` of 90 is 9.0. With `by_warps`, matrix products are those of warps, which
+    GPUs of other capabilities have too. With `has_product`, the first layer, and no other, must be
+    a product of linear maps; otherwise no layer may be one.
     """
     widest = max(layer.values_out for layer in network.layers)
     if network.has_features:
@@ -83,13 +85,14 @@ def unsupported_reason(
 
 
 class PaddedNetwork:
-    """A network as padded_network.cuh works on it.
+    """A network with padded widths, as padded_network.cuh processes it.
 
-    `block_tiles` maps the widest layer up to which it holds to the tiles that a block works on at
-    once. `hidden` are the layers with an activation; `matrices` those of them that are matrix
-    products (two coordinates need none). `widths` are padded widths of the values after each hidden
-    layer, `input_width` is that of the values before them. Before a product of linear maps, one of
-    these is always 1.
+    `block_tiles` maps a maximum width of layers to the number of tiles that a block works on at
+    once for networks up to that width. `hidden` are the layers with an activation; `matrices` are
+    the indices of those that are matrix products (a first layer of two coordinates needs none).
+    `widths` are the padded widths of the values after each hidden layer, and `input_width` is that
+    of the values before the first one. If the first layer is a product of linear maps, one of its
+    input values is always 1.
     """
 
     def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
@@ -105,26 +108,26 @@ class PaddedNetwork:
 
     @property
     def tile_bytes(self) -> int:
-        """Shared memory of a tile's values."""
+        """The shared memory of a tile's values."""
         return 2 * TILE_ROWS * self.widest
 
     @property
     def constants_bytes(self) -> int:
-        """Shared memory of the struct Constants."""
+        """The shared memory of the struct Constants."""
         channels = self.network.layers[-1].fan_out
         return 4 * self.widest * (3 + len(self.hidden) + channels) + 4 * channels
 
     def fan_in(self, index: int) -> int:
-        """Return the padded width of what goes into a hidden layer."""
+        """Return the padded width of a hidden layer's input."""
         return self.widths[index - 1] if index else self.input_width
 
     def columns(self, index: int) -> int:
-        """Return the padded columns of a hidden layer's matrix, of all factors."""
+        """Return the number of padded columns of a hidden layer's matrix, over all factors."""
         return self.hidden[index].factors * self.widths[index]
 
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
-        """List padded rows and columns of the stream's matrices; if `backward`, transposes follow,
-        from the last layer to the second.
+        """List padded rows and columns of the stream's matrices. With `backward`, those of their
+        transposes follow, from the last layer to the second.
         """
         shapes = [(padded(self.hidden[i].fan_in), self.columns(i)) for i in self.matrices]
         if backward:
@@ -134,9 +137,10 @@ class PaddedNetwork:
     def ring(
         self, fixed_bytes: int, limit_bytes: int, *, backward: bool, stage_bytes: int = STAGE_BYTES
     ) -> tuple[int, int]:
-        """Count the stages of the ring of weights, and all bytes of shared memory.
+        """Return the number of stages of the ring of weights, and a block's bytes of shared memory.
 
-        `fixed_bytes` is everything else in a block's shared memory of `limit_bytes`.
+        `limit_bytes` is the maximum shared memory of a block, `fixed_bytes` the part of it that is
+        used for everything except the ring.
         """
         shapes = self.stream_shapes(backward=backward)
         chunks = sum(_chunks(*shape, stage_bytes) for shape in shapes)
@@ -167,8 +171,9 @@ class PaddedNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. All
-    are laid out `as_operands` of a warp's products, or in blocks.
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. With
+    `as_operands`, matrices are laid out as right operands of a warp's products; otherwise they are
+    laid out in blocks of 8 x 8 numbers.
     """
 
     def __init__(
@@ -205,7 +210,7 @@ class WeightStream:
         self._backward_starts = backward_starts
 
     def copy_of(self, index: int, factor: float) -> WeightCopy:
-        """Return the place of a layer's matrix in the stream."""
+        """Return the places of a layer's matrix and its transpose in the stream."""
         backward = self._backward_starts.get(index)
         return WeightCopy(
             self.array[self._starts[index] :],
@@ -214,14 +219,15 @@ class WeightStream:
         )
 
     def launch(self) -> None:
-        """Put the packing on the current stream."""
+        """Launch the kernel that packs the weights, on the current CUDA stream."""
         if self._matrices:
             grid = (_PACKING_GRID_WIDTH, len(self._matrices))
             self._pack(grid, (_PACKING_THREADS,), (self._parameters, self.array))
 
 
 def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[int]:
-    """Return the struct Offsets: the place of each layer's weight, then of each bias; -1: none."""
+    """Return the struct Offsets: the index of each layer's weight, then that of each layer's bias,
+    which is -1 if the layer has none."""
     kinds, layers = ("weight", "bias"), range(len(network.layers))
     return [offsets.get(f"layers.{index}.{kind}", -1) for kind in kinds for index in layers]
 
@@ -242,6 +248,6 @@ def addresses(arrays: Sequence[Array | None]) -> np.ndarray:
 
 
 def _chunks(rows: int, columns: int, stage_bytes: int) -> int:
-    """Count the copies of at most a stage that bring a matrix."""
+    """Count the copies, each of at most a stage, that load a matrix."""
     fitting = stage_bytes // (2 * columns) // 16 * 16
     return -(-rows // min(fitting, rows))

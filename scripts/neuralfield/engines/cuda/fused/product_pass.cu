@@ -1,14 +1,14 @@
-// Forward, loss and backward of one batch, fused, and the gradients of all weights, for a product of
-// linear maps of features and relu layers behind it, all of which have as many columns.
+// Fused forward pass, loss and backward pass of one batch, with the gradients of all weights, for a
+// product of linear maps of features and relu layers after it, all with the same number of columns.
 //
-// A block has a tile of 64 points at a time, from its features to the sums of the gradients, which
-// stay in registers over all its tiles. Each of 4 pairs of warps has 16 of the points, and each warp
-// of a pair every other 16 columns; both compute the loss, and the first counts it. Then all 8 warps
-// share out the sums over the 64 points. Weights are read from memory, as products take them: the
-// first-level cache has them.
+// A block works on one tile of 64 points at a time, from its features to the sums of the gradients,
+// which stay in registers over all its tiles. Each of 4 pairs of warps has 16 of the points, and
+// each warp of a pair has every other 16 columns; both warps compute the loss, and the first one
+// counts it. Then the sums over the 64 points are distributed over all 8 warps. Weights are loaded
+// from global memory in the layout that products need: they are in the L1 cache.
 //
-// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out of
-// float16's subnormal numbers.
+// Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
+// of float16's subnormal numbers.
 //
 // Constants: FEATURES (that have weights, padded), and those of product_pass.cuh.
 #include "product_pass.cuh"
@@ -16,8 +16,8 @@
 
 // ---- products of a warp's rows -------------------------------------------------------------------
 
-// sums of a part (16 x 16) += (rows of a buffer) x (16 columns of a matrix, from `column` on and
-// `step` columns further for each part); see place_in_operands.
+// sums[part] (16 x 16) += (rows of a buffer) x (16 columns of a matrix, the first of which is
+// column + part * step); see place_in_operands.
 template <int buffer_columns, int rows, int step, int parts>
 __device__ __forceinline__ void multiply(float (&sums)[parts][8], const TileBuffer& buffer,
                                          const uint4* matrix, int column) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void add_biases(float* sums, const float* biases, int
     }
 }
 
-// Sums of a warp's columns over its 16 points, times the numbers of several vectors.
+// Sums over a warp's 16 points of its columns times the numbers of several vectors.
 struct VectorSums {
     float sums[OWN_GROUPS][2][2] = {};
 
@@ -75,7 +75,7 @@ struct VectorSums {
         add(tile, tile.gradients(layer), ones, ones);
     }
 
-    // Adds so many vectors to those of the block, from one on.
+    // Adds `count` vectors to those in shared memory, from vector `first` on.
     __device__ __forceinline__ void add_to(const Tile& tile, int first, int count) const {
         const int vector = tile.buffer.lane / 4;
         if (vector >= count) return;
@@ -95,9 +95,10 @@ struct VectorSums {
 
 // ---- forward -------------------------------------------------------------------------------------
 
-// Both coordinates of a thread's points as angles, whose multiples' cosines are polynomials.
+// Computes the angles whose cosines are the coordinates of a thread's points; polynomials are
+// cosines of multiples of these angles.
 __device__ __forceinline__ void angles_of(float2 (&angles)[2], const float2 (&points)[2]) {
-    const int own = threadIdx.x % 4, first = threadIdx.x % 32 - own;  // a lane has one of four
+    const int own = threadIdx.x % 4, first = threadIdx.x % 32 - own;  // a lane computes one of four
     const float2 point = own < 2 ? points[0] : points[1];
     const float angle = acosf(fminf(fmaxf(own % 2 ? point.y : point.x, -1.0f), 1.0f));
 #pragma unroll
@@ -168,7 +169,7 @@ __device__ __forceinline__ void forward(const Tile& tile) {
 
 // ---- backward ------------------------------------------------------------------------------------
 
-// Gradients of 16 columns of a layer's values -> those of its z, in their place.
+// Gradients of 16 columns of a layer's values -> gradients of its z, stored in the layer's buffer.
 template <int layer>
 __device__ __forceinline__ void differentiate(const Tile& tile, int column, const float* sums) {
     uint32_t pairs[4];
@@ -227,7 +228,7 @@ __device__ __forceinline__ void backward(const Tile& tile) {
     }
 }
 
-// The output, the loss, and both gradients of the last layer.
+// Computes the output, the loss, and the gradients of the last layer's weights and values.
 __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     const TileBuffer values = tile.values(HIDDEN);
     const uint32_t matrix = shared_address(tile.shared.output);
@@ -253,7 +254,7 @@ __device__ __forceinline__ LaneTotals work_on_output(const Tile& tile) {
     VectorSums vectors;
     vectors.add(tile, values, left[0], left[1]);
     last_operand(last, z);
-    tile.pair_sync();  // both have read the values
+    tile.pair_sync();  // both warps have read the values
     tile.for_own_groups([&](int, int column) {
         float sums[8];
         OperandWgmma<16>::set<0>(sums, last, block_matrix(matrix + column * 16, 0, 128));

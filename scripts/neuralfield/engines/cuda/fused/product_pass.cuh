@@ -7,12 +7,12 @@
 constexpr int COLUMNS = width_after[0];  // of each factor, and of each layer
 constexpr int GROUPS = COLUMNS / 16, OWN_GROUPS = (GROUPS + 1) / 2;
 constexpr int RELUS = HIDDEN - 1;
-constexpr int FIRST_PAIR = 8;  // name of the first pair's barrier
+constexpr int FIRST_PAIR = 8;  // named barrier of the first pair
 static_assert(FACTORS * COLUMNS % 16 == 0 && BLOCK_TILES == 2, "warps in pairs");
 
-// A tile's buffers: features; factors, in whose place their gradients come; inputs of the layers from
-// the first relu layer to the output; gradients of relu layers, those of the last one in the place
-// of the output's inputs.
+// A tile's buffers: features; factors, which their gradients overwrite; inputs of the layers from
+// the first relu layer to the output; gradients of relu layers, of which those of the last layer
+// overwrite the output's inputs.
 constexpr int FACTORS_PLACE = 64 * INPUT_WIDTH * 2;
 constexpr int VALUES_PLACE = FACTORS_PLACE + 64 * FACTORS * COLUMNS * 2;
 constexpr int BUFFER_BYTES = 64 * COLUMNS * 2;
@@ -54,7 +54,7 @@ struct Tile : PointsOf<true> {
         return {buffers + bytes, buffer.number, buffer.warp, buffer.lane};
     }
     __device__ __forceinline__ TileBuffer factors() const { return buffer_at(FACTORS_PLACE); }
-    // What goes into layer 1 and those behind it, the output among them.
+    // The input values of layer 1 and of all layers after it, including the output.
     __device__ __forceinline__ TileBuffer values(int layer) const {
         return buffer_at(VALUES_PLACE + (layer - 1) * BUFFER_BYTES);
     }
@@ -65,7 +65,7 @@ struct Tile : PointsOf<true> {
     // Waits for the other warp of the pair.
     __device__ __forceinline__ void pair_sync() const { named_sync<64>(FIRST_PAIR + buffer.warp); }
 
-    // Calls `work` for each of this warp's groups of 16 columns, with their first.
+    // Calls `work` for each of this warp's groups of 16 columns, with its index and first column.
     template <typename Work>
     __device__ __forceinline__ void for_own_groups(const Work& work) const {
 #pragma unroll

@@ -1,6 +1,8 @@
-"""One batch forwards and backwards, with all gradients, in one kernel: for products of factors.
+"""Forward and backward pass of one batch, with all gradients, in one kernel: for networks whose
+first layer is a product of linear maps.
 
-By products of warps, for every GPU of compute capability 8.0 and more; see `product_pass.cu`.
+Matrix products are those of warps, for every GPU of compute capability 8.0 and more; see
+`product_pass.cu`.
 """
 
 from dataclasses import replace
@@ -26,7 +28,7 @@ from neuralfield.engines.kernel_plan import (
 )
 
 _MOST_SUMS = 180
-"""The most sums of gradients of a thread."""
+"""Maximum number of gradient sums of a thread."""
 
 _WARPS = 8
 
@@ -52,7 +54,7 @@ class ProductPass(FusedPass):
         constants = {
             **shape.constants(len(layers)),
             **given.batch.constants(),
-            # polynomials behind the features that have weights: the first is 1
+            # polynomials follow the features that have weights, and the first of them is 1
             "ENCODING": ENCODINGS.index("chebyshev"),
             "FOURIER_COUNT": self._frequencies,
             "ACTIVATION": ACTIVATIONS.index("relu"),
@@ -94,18 +96,18 @@ class ProductPass(FusedPass):
     ) -> list[PartialGradient]:
         weight, bias = super()._matrix_gradients(index, layer, scale)
         weight = replace(weight, copy=None)
-        if index == 0:  # the bias's gradient is that of a weight of a feature that is 1
+        if index == 0:  # the bias's gradient is that of the weight of the feature that is 1
             bias = replace(weight, offset=2 * self._frequencies * weight.row_stride)
         return [weight, bias]
 
 
 def _shape(network: NetworkPlan) -> PaddedNetwork:
-    """Describe a network, of any width: two groups of 128 threads work on a tile together."""
+    """Describe a network of any width; two groups of 128 threads work on a tile together."""
     return PaddedNetwork(network, {1 << 10: 2})
 
 
 def _sums(shape: PaddedNetwork) -> int:
-    """Count the sums of a thread: as `WeightSums` of weight_sums.cuh shares them out."""
+    """Count the sums of a thread, as `WeightSums` of weight_sums.cuh distributes them."""
     total = 0
     for index in shape.matrices:
         rows, columns = shape.fan_in(index) // 16, shape.columns(index) // 8
@@ -114,14 +116,14 @@ def _sums(shape: PaddedNetwork) -> int:
 
 
 def _block_bytes(shape: PaddedNetwork) -> int:
-    """Count the shared memory of a block."""
+    """Return the shared memory of a block, in bytes."""
     relus = len(shape.matrices) - 1
     columns = shape.input_width + shape.columns(0) + max(1, 2 * relus) * shape.widths[0]
     return 2 * TILE_ROWS * columns + _fixed_bytes(shape)
 
 
 def _fixed_bytes(shape: PaddedNetwork) -> int:
-    """Count bytes of, at least, the struct Shared of product_tile.cuh."""
+    """Return an upper bound on the size of the struct Shared of product_pass.cuh, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (8 + 4 * hidden) + 8 * (hidden + 1)
     vectors = 4 * 4 * (channels + hidden - 1) * shape.widest

@@ -1,12 +1,13 @@
-// Sizes of a network, known when it is compiled, and how code of a size is found for a layer.
+// Sizes of a network, known at compile time, and the choice of the code for a layer's size.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each), WARP_PRODUCTS.
+// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each),
+// WARP_PRODUCTS.
 #pragma once
 
 constexpr int width_after[HIDDEN] = WIDTHS;
 constexpr bool has_features = ENCODING >= FOURIER;
-constexpr int first_product = has_features ? 0 : 1;  // layers before have 2 inputs: no matrix
+constexpr int first_product = has_features ? 0 : 1;  // a layer before it has 2 inputs and no matrix
 
 __host__ __device__ constexpr int fan_in(int layer) {
     return layer == 0 ? INPUT_WIDTH : width_after[layer - 1];
@@ -19,26 +20,27 @@ __host__ __device__ constexpr int largest_width() {
     return largest;
 }
 
-// Returns whether all tiles of values have as many columns.
+// Returns whether all tiles of values have the same number of columns.
 __host__ __device__ constexpr bool has_one_width() {
     for (int layer = 0; layer < HIDDEN; ++layer)
         if (width_after[layer] != (has_features ? INPUT_WIDTH : width_after[0])) return false;
     return true;
 }
 
-// Returns the columns of the first half of a tile's values, which lie before those of the second
-// where there are more than 128: a block of hopper/weight_gradients.cu reads no more of them.
+// Returns the number of columns in the first half of a tile's values. Values of more than 128
+// columns are stored as two halves, one after the other, because a block of
+// hopper/weight_gradients.cu reads at most 128 columns.
 __host__ __device__ constexpr int first_half(int columns) {
     return WARP_PRODUCTS || columns <= 128 ? columns : (columns / 2 + 15) / 16 * 16;
 }
 
 constexpr int WIDEST = largest_width();
 constexpr int CONSUMERS = 128 * BLOCK_TILES;
-constexpr int ALL_CONSUMERS = 15;  // name of their barrier
+constexpr int ALL_CONSUMERS = 15;  // named barrier of all consumers
 constexpr int TILE_BYTES = 64 * WIDEST * 2;
 constexpr int PRODUCER_REGISTERS = 24;
-// A block starts with all registers of a processor, shared out evenly; then consumers take what the
-// producer gives.
+// A block starts with all registers of a multiprocessor, evenly distributed over its threads; then
+// the consumers take the registers that the producer releases.
 constexpr int REGISTERS_AT_START = 512 / (BLOCK_TILES + 1) / 8 * 8;
 constexpr int CONSUMER_REGISTERS =
     (REGISTERS_AT_START * (BLOCK_TILES + 1) - PRODUCER_REGISTERS) / BLOCK_TILES / 8 * 8;
@@ -51,12 +53,13 @@ struct Kind {
     static constexpr int value = layer;
 };
 
-// Code for a shape of layer is there once, however many layers have it: the instructions of a few
-// hundred numbers in registers must fit the processor's cache of 128 KiB. A bit identifies a layer.
+// The code for a shape exists only once, even if several layers have this shape, because the
+// instructions for a few hundred numbers in registers must fit the multiprocessor's cache of
+// 128 KiB. In a set of layers, each bit stands for a layer.
 template <int kind>
 __host__ __device__ constexpr unsigned layers_of_width() {
     unsigned layers = 0;
-    for (int layer = 0; layer < HIDDEN - 1; ++layer)  // the last one goes another way
+    for (int layer = 0; layer < HIDDEN - 1; ++layer)  // the last one has its own code
         if (width_after[layer] == width_after[kind]) layers |= 1u << layer;
     return layers;
 }
@@ -70,7 +73,7 @@ __host__ __device__ constexpr unsigned layers_of_shape() {
     return layers;
 }
 
-// is_new: no layer before has the same; is_last_*: none behind has one that was not seen before.
+// is_new: no earlier layer has the same width (or shape); is_last_*: no later layer has a new one.
 __host__ __device__ constexpr bool is_new(int kind, unsigned alike) {
     return (alike & ((1u << kind) - 1)) == 0;
 }
@@ -89,8 +92,9 @@ __host__ __device__ constexpr bool is_last_shape() {
     return true;
 }
 
-// Call `work` for the layer's width (or shape), given as the first layer that has it. The last kind
-// is not asked for: so the compiler knows that one of them sets what all of them set.
+// Calls `work` for the layer's width (or shape), given as the first layer that has it. The last
+// kind is chosen without a condition, so that the compiler knows that some kind is always chosen,
+// and that variables which all kinds set are set.
 template <int kind = 0, typename Work>
 __device__ __forceinline__ void for_width_of(int layer, const Work& work) {
     constexpr unsigned layers = layers_of_width<kind>();

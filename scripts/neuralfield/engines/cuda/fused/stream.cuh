@@ -1,5 +1,5 @@
-// Weights on their way through shared memory, chunk by chunk in a ring of stages, and the products
-// of a tile's values with them.
+// The stream of weights through shared memory, chunk by chunk in a ring of stages, and the products
+// of a tile's values with these weights.
 //
 // Constants: STAGES, STAGE_BYTES, and those of sizes.cuh and warpgroup.cuh.
 #pragma once
@@ -26,16 +26,17 @@ __host__ __device__ constexpr int stream_chunks(bool backward) {
     return count;
 }
 
-// With a place for every chunk, the weights are brought once and stay.
+// Returns whether the ring has a stage for every chunk, so that weights are loaded once and stay.
 template <bool backward>
 __host__ __device__ constexpr bool is_resident() {
     return stream_chunks(backward) <= STAGES;
 }
 
-// Groups of 128 threads take turns at products: while one has the tensor cores, others are at their
-// activations. Not where layers are of different widths: they would wait for each other where there
-// is little to do. The first to begin a product works through its whole matrix before the last has
-// begun, so the ring must have room for one.
+// Returns whether groups of 128 threads take turns at products: while one group uses the tensor
+// cores, the others compute activations. They take no turns if layers have different widths,
+// because groups would then wait for each other where there is little to do. The first group to
+// begin a product goes through its whole matrix before the last group begins, so the ring must have
+// stages for a whole matrix.
 __host__ __device__ constexpr bool has_turns() {
     if (BLOCK_TILES == 1) return false;
     for (int layer = 0; layer < HIDDEN; ++layer)
@@ -50,7 +51,7 @@ __host__ __device__ constexpr bool has_turns() {
     return most <= STAGES;
 }
 
-constexpr int FIRST_TURN = 8;  // name of the first warpgroup's barrier
+constexpr int FIRST_TURN = 8;  // named barrier of the first warpgroup
 
 __device__ __forceinline__ void wait_for_turn() {
     if (has_turns()) named_sync<256>(FIRST_TURN + threadIdx.x / 128);
@@ -85,8 +86,8 @@ __host__ __device__ constexpr Chunks list_chunks() {
 
 __constant__ Chunks stream_of_chunks = list_chunks();
 
-// Sums that a narrower layer has not set hold nothing: else the compiler would keep them for a
-// wider one's sake.
+// Sets the sums that a narrower layer does not use to zero; otherwise the compiler would keep their
+// old values for wider layers.
 template <int set>
 __device__ __forceinline__ void forget_sums(float* sums) {
 #pragma unroll

@@ -1,10 +1,10 @@
-// Sums over points that are too small for matrix products: a few vectors times a tile.
+// Sums over points that are too small for the layers' matrix products: a few vectors times a tile.
 #pragma once
 #include "padded_network.cuh"
 
-constexpr int ROWS_PITCH = 72;  // 64 rows, and what keeps a warp's reads in different banks
+constexpr int ROWS_PITCH = 72;  // 64 rows, and padding that keeps a warp's reads in different banks
 
-// For each vector, note its number for the two points of this thread.
+// Stores, for each vector, its numbers for the two points of this thread.
 template <int count>
 __device__ __forceinline__ void store_rows(__half (*left)[ROWS_PITCH], const TileBuffer& buffer,
                                            const float (&numbers)[2][count]) {
@@ -17,7 +17,7 @@ __device__ __forceinline__ void store_rows(__half (*left)[ROWS_PITCH], const Til
                     static_cast<unsigned short>(pack_saturated(numbers[i][v], 0.0f)));
 }
 
-// vectors += (stored numbers) x (the tile on the buffer); warps take blocks of columns in turn.
+// vectors += (stored numbers) x (the tile in the buffer); warps take blocks of columns in turn.
 template <int columns, int products>
 __device__ __forceinline__ void add_vectors(const TileBuffer& buffer,
                                             const __half (*left)[8][ROWS_PITCH],

@@ -1,6 +1,7 @@
-// Instructions that C++ has no words for: barriers in shared memory, copies, and matrix products for
-// tiles of 64 rows, with both kinds of operands. Every GPU from compute capability 8.0 on has those
-// that are written here.
+// Instructions that C++ has no functions for: barriers in shared memory, copies, and matrix
+// products for tiles of 64 rows, with left operands in shared memory or registers. Every GPU from
+// compute capability 8.0 on has the instructions in this file; the others are in products.cuh of
+// warps/ and hopper/.
 //
 // Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
 #pragma once
@@ -25,25 +26,25 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
                  : "memory");
 }
 
-// One arrival for this warp, after what all its lanes have done.
+// Arrives once for this warp, after everything that its lanes have done before.
 __device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
 }
 
-// Wait until so many threads have come; `name` is 1 to 15.
+// Waits until `threads` threads have arrived at the named barrier; `name` is 1 to 15.
 template <int threads>
 __device__ __forceinline__ void named_sync(int name) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
-// Come there without waiting.
+// Arrives at a named barrier without waiting.
 template <int threads>
 __device__ __forceinline__ void named_arrive(int name) {
     asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
-// A place in a ring of buffers, and how often it has been gone round (its lowest bit).
+// A place in a ring of buffers, and the lowest bit of the number of times the ring was passed.
 struct RingPlace {
     int stage = 0, parity = 0;
     __device__ __forceinline__ void advance(int stages) {
@@ -64,8 +65,8 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
         : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
 }
 
-// Four 8 x 8 matrices of 16-bit numbers from shared memory; lane i gives the address of row i % 8 of
-// matrix i / 8.
+// Loads four 8 x 8 matrices of 16-bit numbers from shared memory; lane i gives the address of row
+// i % 8 of matrix i / 8.
 __device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])

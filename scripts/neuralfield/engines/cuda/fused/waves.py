@@ -1,15 +1,17 @@
 """The distribution of tiles over blocks, in wide_pass.cu and weight_gradients.cu.
 
-In the last wave of the pass only some multiprocessors have tiles, as many of them at once as in
-the waves before. Meanwhile the others begin to sum gradients, over the tiles of those waves.
+In the last wave of the pass only some multiprocessors have tiles, and each of these works on as
+many tiles at once as in the waves before. Meanwhile the other multiprocessors begin to sum the
+gradients of the tiles of the earlier waves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 SUMMED_IN_A_WAVE = 3.1
-"""Tiles whose gradients (of all layers) a multiprocessor sums in a wave, for each tile that others
-work on at once in it. Measured; how well it is met decides when shares end, not what they sum."""
+"""Number of tiles whose gradients (of all layers) a multiprocessor sums during a wave, per tile
+that the other multiprocessors work on at once. It was measured on one GPU; on a GPU that differs,
+shares end at different times, but they sum the same tiles."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,12 @@ class Waves:
     tiles: int
     blocks: int
     block_tiles: int
-    full: int  # waves in which every block has so many
-    last_blocks: int  # blocks that have tiles in the last wave, after these
+    full: int  # waves in which every block has `block_tiles` tiles
+    last_blocks: int  # blocks that have tiles in the last wave, after the full waves
 
     @property
     def full_tiles(self) -> int:
-        """Tiles of all full waves; those of the last wave come behind them."""
+        """The number of tiles of all full waves; the tiles of the last wave follow them."""
         return self.full * self.blocks * self.block_tiles
 
 
@@ -38,10 +40,10 @@ class TileRange:
 
 
 def plan_waves(tiles: int, processors: int, block_tiles: int, *, leaves_room: bool = True) -> Waves:
-    """Cut a batch into waves, for blocks that work on `block_tiles` tiles at once.
+    """Divide a batch into waves, for blocks that work on `block_tiles` tiles at once.
 
-    If it `leaves_room`, the last wave takes as few blocks as can be, for sums to begin on the
-    others.
+    With `leaves_room`, the last wave uses as few blocks as possible, so that sums of gradients can
+    begin on the other multiprocessors.
     """
     blocks = min(processors, tiles)
     full = (tiles - 1) // (blocks * block_tiles)
@@ -53,11 +55,12 @@ def plan_waves(tiles: int, processors: int, block_tiles: int, *, leaves_room: bo
 def share_processors(
     layers: Sequence[tuple[int, int]], waves: Waves, processors: int, *, overlaps: bool = True
 ) -> list[tuple[int, int]]:
-    """Cut the sums over all tiles into shares, as many as there are multiprocessors for.
+    """Divide the sums over all tiles into as many shares as the multiprocessors can take at once.
 
-    A layer comes as the blocks that a share of the tiles takes, and its work for a tile. Returned
-    are, for each layer, its shares, and how many of them find a multiprocessor that has no tiles in
-    the last wave; none, unless the sums may begin while the pass is under way.
+    `layers` has, for each layer, the number of blocks that work on a share of the tiles, and the
+    work of a block for a tile. The result has, for each layer, the number of its shares, and how
+    many of these are early: they begin on multiprocessors that have no tiles in the last wave. No
+    share is early unless the sums may begin while the pass is running (`overlaps`).
     """
     shares = [1] * len(layers)
     left = processors - sum(blocks for blocks, _ in layers)
@@ -80,7 +83,7 @@ def share_processors(
 
 
 def head_start(waves: Waves, processors: int, shares: int, early: int) -> float:
-    """Estimate the tiles that each early one of a layer's shares sums during the last wave."""
+    """Estimate the number of tiles that each early share of a layer sums during the last wave."""
     if early == 0:
         return 0.0
     tiles = SUMMED_IN_A_WAVE * waves.block_tiles * processors / shares
@@ -90,11 +93,11 @@ def head_start(waves: Waves, processors: int, shares: int, early: int) -> float:
 def share_out(
     waves: Waves, shares: int, early: int, head_start: float
 ) -> list[tuple[TileRange, TileRange]]:
-    """Share out all tiles so that shares end at the same time.
+    """Distribute all tiles over a layer's shares so that the shares end at the same time.
 
     The first `early` shares begin with the last wave, the others at its end; `head_start` is the
-    tiles that one of the first sums meanwhile. Returned are, for each share, tiles of the full
-    waves and tiles of the last one.
+    number of tiles that each early share sums during the last wave. The result has, for each share,
+    its tiles of the full waves and its tiles of the last wave.
     """
     late, last_tiles = shares - early, waves.tiles - waves.full_tiles
     wanted = round(early * (waves.tiles + late * head_start) / shares)
@@ -109,7 +112,7 @@ def share_out(
 
 
 def _cut(first: int, end: int, parts: int) -> list[TileRange]:
-    """Deal out tiles from `first` up to `end`, from the newest on."""
+    """Deal out the tiles from `first` up to `end` (exclusive) in turn, from the newest on."""
     return [
         TileRange(end - 1 - part, max(0, (end - 1 - part - first) // parts + 1), parts)
         for part in range(parts)

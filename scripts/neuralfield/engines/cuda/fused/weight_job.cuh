@@ -1,7 +1,7 @@
-// Jobs of the kernels weight_gradients, of hopper/ and of warps/, and what a stage of their rings holds.
+// Jobs of the kernels weight_gradients in hopper/ and warps/, and the size of their rings' stages.
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
-// (whether warpgroups share tiles out, not rows).
+// (whether warpgroups take tiles in turn, instead of sharing the rows of each tile).
 #pragma once
 #include "warpgroup.cuh"
 
@@ -30,9 +30,9 @@ struct Job {
     const char* values;  // tiles of the layer's input, all its columns
     const char* gradients;
     float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
-    float* bias_partial;    // [columns], likewise; null: not this job's work
+    float* bias_partial;    // [columns], likewise; null: this job sums no bias
     int shape, value_columns, first_column;
-    Tiles full, last;  // those of full waves, and of the last one
+    Tiles full, last;  // tiles of the full waves, and of the last wave
     int padding;
 };
 

@@ -1,17 +1,18 @@
-// Forward, loss and backward of one batch, fused.
+// Fused forward pass, loss and backward pass of one batch.
 //
-// Blocks of BLOCK_TILES tiles and one warp that brings weights. What the weight gradients need -
-// each layer's inputs and the gradients of its outputs - goes to global memory in float16, in
-// blocks of 8 points x 8 columns, which is how weight_gradients.cu reads it.
+// A block has a group of 128 threads for each of BLOCK_TILES tiles and, unless WARP_PRODUCTS,
+// another group, of which one thread loads weights. The inputs of each layer and the gradients of
+// its z, which weight_gradients.cu needs, are stored in global memory in float16, in blocks of 8
+// points x 8 columns.
 //
-// The full waves, in which all blocks have tiles, are counted apart from the last one: meanwhile
-// other multiprocessors begin with weight_gradients.cu. See waves.py.
+// The full waves, in which all blocks have tiles, are counted separately from the last one, during
+// which other multiprocessors begin with weight_gradients.cu. See waves.py.
 //
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Blocks are launched as NEIGHBOURS, so that the last wave leaves pairs of multiprocessors free
-// where weight_gradients.cu has clusters of two.
+// Blocks are launched in clusters of NEIGHBOURS, so that the last wave leaves pairs of
+// multiprocessors free if weight_gradients.cu has clusters of two.
 //
 // Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), NEIGHBOURS (blocks of a
 // cluster), and those of wide_pass.cuh.
@@ -22,7 +23,7 @@
 
 // ---- layers --------------------------------------------------------------------------------
 
-// z of a layer, in `sums` -> its values on the buffer; its derivatives are kept.
+// z of a layer, in `sums` -> its values in the buffer. Its derivatives are kept in global memory.
 template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
     Derivatives<columns> derivatives = {};
@@ -51,7 +52,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
     tile.buffer.show_rows();
 }
 
-// Gradients of a layer's values, in `sums` -> gradients of its z on the buffer.
+// Gradients of a layer's values, in `sums` -> gradients of its z in the buffer.
 template <int columns>
 __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
@@ -71,7 +72,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
     tile.buffer.show_rows();
 }
 
-// From z of the first layer to z of the last hidden layer.
+// Computes the layers from z of the first one to z of the last hidden one.
 template <typename Sums>
 __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
@@ -90,7 +91,7 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
     }
 }
 
-// From gradients of the last hidden layer's z to those of the first layer's, always on the buffer.
+// Computes the gradients of all layers' z, from the last hidden layer to the first, in the buffer.
 template <typename Sums>
 __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
@@ -98,7 +99,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
         for_shape_of(layer, [&](auto kind) {
             constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
             tile.send<rows>(tile.shared.arguments.gradients[layer]);
-            // on their way while the product is worked on, where there is room
+            // loaded during the product, if there are enough registers
             Derivatives<columns> derivatives;
             constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
             if (have_room) derivatives.load(tile.kept(layer - 1));
@@ -109,7 +110,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
         });
 }
 
-// Points of this thread as left operands.
+// Stores the points of this thread as left operands.
 __device__ __forceinline__ void store_points(const Tile& tile) {
     float high[2][3], low[2][3];
     split_points(high, low, tile.points);
@@ -117,14 +118,14 @@ __device__ __forceinline__ void store_points(const Tile& tile) {
     store_rows(tile.shared.left[tile.buffer.number][2], tile.buffer, low);
 }
 
-// Gradients of the output numbers -> gradients of the last hidden layer's z on the buffer, where its
-// values have been.
+// Gradients of the output numbers -> gradients of the last hidden layer's z, which overwrite its
+// values in the buffer.
 __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHANNELS],
                                                 const Tile& tile, const float* sums) {
     constexpr int columns = LAST_WIDTH;
     const int number = tile.buffer.number;
     store_rows(tile.shared.left[number][0], tile.buffer, gradients);
-    tile.buffer.show();  // all rows are read
+    tile.buffer.show();  // all warps read all rows
     add_vectors<columns, 1>(tile.buffer, tile.shared.left[number], tile.shared.vectors[number],
                             CHANNELS);
     tile.buffer.clear();
@@ -178,7 +179,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     }
 }
 
-// Sets up what no step changes.
+// Sets up the shared memory that does not depend on earlier kernels.
 __device__ __forceinline__ Shared& begin(char* tiles, const Arguments* given) {
     Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
     if (threadIdx.x == 0) shared.arguments = *given;
@@ -200,7 +201,7 @@ __device__ __forceinline__ void begin_barriers(Shared& shared, int bringing) {
     barrier_init_fence();
 }
 
-// A warpgroup's work on its waves; `each_wave` is called after each.
+// Processes the tiles of a warpgroup in all its waves, and calls `each_wave` after each wave.
 template <typename EachWave>
 __device__ __forceinline__ void work_on_waves(Shared& shared, const Stream& stream,
                                               StreamPlace& place, char* tiles,
@@ -244,11 +245,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) wide_pass(const Argum
                    CONSUMERS);
     __syncthreads();
     const int number = threadIdx.x / 128;
-    if (number == BLOCK_TILES - 1) give_turn();  // the first of all
+    if (number == BLOCK_TILES - 1) give_turn();  // the first turn
     work_on_waves(shared, stream, place, tiles, [](int, const TileBuffer&) {});
-    if (number == 0) wait_for_turn();  // what the last one has given
+    if (number == 0) wait_for_turn();  // the turn that the last group has given
     end_copies();
-    wait_for_copies<0>();  // more than are needed
+    wait_for_copies<0>();  // of chunks loaded ahead that are not needed
     __syncthreads();
     write_partials(shared);
 }
@@ -263,7 +264,7 @@ extern "C" __global__ void __cluster_dims__(NEIGHBOURS, 1, 1)
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
-    if (threadIdx.x < CONSUMERS) {  // while the first weights come
+    if (threadIdx.x < CONSUMERS) {  // while the first weights are loaded
         load_constants(shared.constants, arguments.parameters, arguments.frequencies,
                        arguments.offsets, CONSUMERS);
         named_sync<CONSUMERS>(ALL_CONSUMERS);
@@ -276,14 +277,14 @@ extern "C" __global__ void __cluster_dims__(NEIGHBOURS, 1, 1)
         take_registers<CONSUMER_REGISTERS>();
         const int number = threadIdx.x / 128;
         StreamPlace place;
-        if (number == BLOCK_TILES - 1) give_turn();  // the first of all
+        if (number == BLOCK_TILES - 1) give_turn();  // the first turn
         work_on_waves(shared, stream, place, tiles, [&](int wave, const TileBuffer& buffer) {
             if (wave < FULL_WAVES - 1 || !buffer.is_first()) return;
             bulk_stores_done();
             Counters* counters = arguments.counters;
             count_stored(wave < FULL_WAVES ? &counters->full : &counters->last);
         });
-        if (number == 0) wait_for_turn();  // what the last one has given
+        if (number == 0) wait_for_turn();  // the turn that the last group has given
         named_sync<CONSUMERS>(ALL_CONSUMERS);
         write_partials(shared);
     }

@@ -7,16 +7,16 @@
 
 constexpr bool RESIDENT = is_resident<true>();
 
-// The pass counts here for weight_gradients.cu, which leaves zeros for the next step.
+// Counters that the pass increments, and that weight_gradients.cu reads and then resets to zero.
 struct Counters {
     unsigned full, last;  // warpgroups whose tiles of the full waves, or of the last, are stored
-    unsigned read;        // blocks that have seen it
+    unsigned read;        // blocks of weight_gradients.cu that no longer read the counters
 };
 
 struct Arguments : BatchArguments {
     const char* weights;          // the stream: see pack.cu
     __half* values[HIDDEN];       // inputs of each layer with a matrix
-    __half* gradients[HIDDEN];    // of the loss, with respect to its outputs
+    __half* gradients[HIDDEN];    // of the loss, with respect to the layer's z
     uint4* derivatives;           // of activations, kept from forward to backward
     float* vector_partials;       // [block], each [WIDEST][CHANNELS] of the output
                                   // and [COORDINATE_VECTORS][WIDEST] of the input
@@ -49,7 +49,7 @@ struct Tile : Points {
         return derivatives + size_t(layer) * (WIDEST / 16) * CONSUMERS;
     }
 
-    // Take what is on the buffer to global memory.
+    // Stores the tile in the buffer to global memory.
     template <int columns>
     __device__ __forceinline__ void send(__half* tiles) const {
         store_tile(tiles + size_t(index) * 64 * columns, buffer.tile, 64 * columns * 2);

@@ -1,8 +1,8 @@
-"""One batch forwards and backwards, in 16-bit products.
+"""Forward and backward pass of one batch, with 16-bit matrix products.
 
-They are those of warpgroups on GPUs of compute capability 9.0, and those of warps on others. A tile
-of 64 points stays in the registers of 128 threads through all layers, forwards and back;
-weights stream past in shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
+Products are those of warpgroups on GPUs of compute capability 9.0, and those of warps on others. A
+tile of 64 points stays in the registers of 128 threads through all layers, forwards and backwards,
+while the weights are streamed through shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
 """
 
 from dataclasses import dataclass
@@ -36,18 +36,18 @@ from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, TILE_ROWS, BatchPlan, NetworkPlan
 
 _MOST_BYTES = 24 << 30
-"""The most bytes of all layers' values and gradients, which lie in memory at once. A fixed number,
-because the choice of a pass decides the result."""
+"""Maximum number of bytes of all layers' values and gradients, which are in memory at the same
+time. The limit is the same on every GPU, because the result depends on the choice of the pass."""
 
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
 _ALL_CHUNKS_BYTES = 1 << 30
 _LARGE_STAGES = 4
-"""Products of warps take stages of twice the size if there is room for so many: they then wait less
-often."""
+"""Minimum number of stages of twice the size: products of warps use them if they fit in shared
+memory, because the warps then wait less often."""
 
 _LEAST_STAGES = 2
-"""The ring of weights has at least two stages: one is filled while the other is used."""
+"""Minimum number of stages of the ring of weights: one is filled while the other is used."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class WidePass(FusedPass):
         self._shared_limit_bytes = shared_limit_bytes(capability)
         shape = _shape(given.network, self._shared_limit_bytes)
         assert shape is not None
-        # sums of products of warps do not begin before the pass has ended
+        # with products of warps, the sums of gradients do not begin before the pass has ended
         tiles, leaves_room = given.batch.tiles, not self.by_warps
         self._waves = plan_waves(
             tiles, self._processors, shape.block_tiles, leaves_room=leaves_room
@@ -139,7 +139,7 @@ class WidePass(FusedPass):
         )
 
     def _set_up_weight_gradients(self) -> None:
-        """Share out the matrices over the processors, in proportion to their work."""
+        """Distribute the matrices over the multiprocessors, in proportion to their work."""
         if not self._shape.matrices:
             return
         waves, jobs = self._waves, {index: self._jobs_of(index) for index in self._shape.matrices}
@@ -161,11 +161,11 @@ class WidePass(FusedPass):
             ahead = head_start(waves, self._processors, count, early)
             ranges = share_out(waves, count, early, ahead)
             structs = [self._structs(job, shapes.index(job.shape), ranges) for job in layer]
-            # jobs of the same tiles are neighbours
+            # jobs that sum over the same tiles are neighbours
             of_shares = list(zip(*structs, strict=True))
             table += chain(*of_shares[:early])
             late += [(place - count, of_shares[place]) for place in range(early, count)]
-        # blocks begin in this order: those of all layers in turn
+        # blocks start in the order of the table, in which the late shares of all layers take turns
         late.sort(key=lambda placed: placed[0])
         table += chain(*(share for _, share in late))
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
@@ -198,17 +198,17 @@ class WidePass(FusedPass):
 
     @property
     def _sharers(self) -> int:
-        """Count the neighbouring blocks that share gradients while they sum over them."""
+        """The number of neighbouring blocks that load the gradients of a tile together."""
         jobs = {len(self._jobs_of(index)) for index in self._shape.matrices}
         return 2 if jobs == {2} and not self.by_warps else 1
 
     @property
     def _producer_threads(self) -> int:
-        """Count the threads of a block that only bring what the others work on."""
+        """The number of threads of a block that only load data for the others."""
         return 0 if self.by_warps else TILE_THREADS
 
     def _products(self, columns: set[int]) -> str:
-        """Write the text before a source: products with these numbers of columns."""
+        """Write products with these numbers of columns, as text before a kernel's source."""
         return "" if self.by_warps else wgmma_source(columns)
 
     def _jobs_of(self, index: int) -> list[_WeightJob]:
@@ -225,7 +225,7 @@ class WidePass(FusedPass):
     def _structs(
         self, job: _WeightJob, shape: int, shares: list[tuple[TileRange, TileRange]]
     ) -> list[np.ndarray]:
-        """Return the job as a struct that the kernel reads for each of its shares."""
+        """Return, for each share, the struct from which the kernel reads the job."""
         weight, bias = self._parts_of[job.layer]
         each = 2 if job.alternates else 1
         has_bias = self._shape.hidden[job.layer].has_bias
@@ -249,14 +249,14 @@ class WidePass(FusedPass):
 
 
 class WarpWidePass(WidePass):
-    """The same by products of warps, for GPUs of compute capability 8.0 and more."""
+    """`WidePass` with products of warps, for GPUs of compute capability 8.0 and more."""
 
     name = "fused"
     by_warps = True
 
 
 def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork | None:
-    """Describe a network for blocks with as many tiles as have room; None: not one has."""
+    """Describe a network for blocks with as many tiles as fit; return None if not even one fits."""
     for fewer in range(max(_BLOCK_TILES.values())):
         tiles = {widest: max(1, count - fewer) for widest, count in _BLOCK_TILES.items()}
         shape = PaddedNetwork(network, tiles)
@@ -268,7 +268,7 @@ def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork | None:
 
 
 def _pass_fixed_bytes(shape: PaddedNetwork) -> int:
-    """Count bytes of shared memory of wide_pass.cu, but for its ring of weights."""
+    """Return the shared memory of a block of wide_pass.cu, except its ring of weights, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72
