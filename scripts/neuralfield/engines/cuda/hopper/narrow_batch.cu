@@ -1,25 +1,26 @@
-// The pass hopper-narrow for several networks of one shape in one launch, with the sums that each
-// has alone.
+// The pass hopper-narrow for several networks of one shape in one launch, with the same sums for
+// each network as in a launch of its own.
 //
-// Alone, tile t belongs to block t % UNITS; its warpgroups sum over chains of tiles, the block over
-// its chains, and the update, for each of PARTIAL_SUMS partial sums, over every PARTIAL_SUMS-th
-// block. Here a block computes a partial sum, tile by tile, and then another one of the network.
-// BLOCK_TILES warpgroups, the workers, take tiles in turn, forwards and backwards, and wait for
-// nobody but the two others, the reducers, which add up gradients in the order of the tiles: each
-// has some of the layers. The partial sums are left to be added up.
+// In a launch of its own, tile t belongs to block (here: unit) t % UNITS. Each warpgroup of the
+// block sums over a chain of tiles, the block sums over its chains, and the update sums, for each
+// of PARTIAL_SUMS partial sums, over every PARTIAL_SUMS-th block. Here a block computes a whole
+// partial sum, tile by tile, and then another partial sum of the network. BLOCK_TILES warpgroups,
+// the workers, take tiles in turn, forwards and backwards. They wait only for the two other
+// warpgroups, the reducers, which add up the gradients in the order of the tiles, each for some of
+// the layers. The update adds up the partial sums.
 //
-// Grid: (partial sums at a time, networks). What a network is given is there twice: with the
-// batches of even steps, and of odd ones.
+// Grid: (partial sums at a time, networks). There are two sets of arguments for each network: with
+// the batches of even steps, and with those of odd steps.
 //
-// Constants: UNITS (blocks alone), UNIT_CHAINS (warpgroups of such a block), PARTIAL_SUMS,
-// EXCHANGE_BYTES (which the host counts on), and those of narrow_pass.cu.
+// Constants: UNITS (blocks of a launch of its own), UNIT_CHAINS (warpgroups of such a block),
+// PARTIAL_SUMS, EXCHANGE_BYTES (which the host reserves), and those of narrow_pass.cu.
 #include "../dependent_launch.cuh"
 #include "../fused/narrow_pass.cu"
 #include "narrow_batch.cuh"
 
 // ---- workers -------------------------------------------------------------------------------
 
-// The totals that a thread's points add to a chain of several tiles.
+// Stores the totals that a thread's points add to those of a chain of several tiles.
 __device__ __forceinline__ void store_errors(float (*stored)[2 + CHANNELS], const LaneTotals& own) {
     float* of_points = stored[threadIdx.x % 128 / 4];
     const int lane = threadIdx.x % 4;
@@ -27,7 +28,7 @@ __device__ __forceinline__ void store_errors(float (*stored)[2 + CHANNELS], cons
     if (lane < CHANNELS) of_points[2 + lane] = own.output_bias;
 }
 
-// A worker leaves its tiles to the reducers.
+// A worker leaves the sums over its tiles to the reducers.
 struct HandedOver {
     static constexpr int products_under_way = 0;
     Exchange& exchange;
@@ -53,7 +54,7 @@ struct HandedOver {
     }
 };
 
-// The tiles of a worker from a place on, whose points have been fetched.
+// Processes the tiles of a worker from `place` on; `next` has the points of the first of them.
 __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exchange, int worker,
                                      Place place, PointsOf<true> next) {
     char* own_buffers = memory + WEIGHTS_BYTES + worker * BUFFERS * TILE_BYTES;
@@ -70,7 +71,7 @@ __device__ __forceinline__ void work(char* memory, Shared& shared, Exchange& exc
 
 // ---- reducers -------------------------------------------------------------------------------
 
-// Gradients of a reducer's layers: of a chain, or over chains or units, in their order.
+// Gradients of a reducer's layers, summed over a chain, or in a fixed order over chains or units.
 template <int reducer>
 struct Sums {
     static constexpr int first = reducer == 0 ? SPLIT : 0, end = reducer == 0 ? HIDDEN : SPLIT;
@@ -108,7 +109,7 @@ struct Sums {
         add_vectors(others);
     }
 
-    // A unit's sums are added to its partial sum.
+    // Adds a unit's sums to those of its partial sum.
     __device__ __forceinline__ void add_weights_to(float4 (*sums)[128]) const {
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
@@ -121,7 +122,7 @@ struct Sums {
         }
     }
 
-    // They are zeros again afterwards.
+    // Loads the sums of a partial sum, and sets them to zero in shared memory.
     __device__ __forceinline__ void take_weights_of(float4 (*sums)[128]) {
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
@@ -142,7 +143,7 @@ struct Sums {
         }
     }
 
-    // All as a part of the gradient; `buffer` has the names of its threads.
+    // Writes all sums as a part of the gradient; `buffer` has the warp and lane of this thread.
     __device__ __forceinline__ void write(const Arguments& arguments, const TileBuffer& buffer,
                                           int part) {
         write_weights<end - 1>(arguments, part);
@@ -155,7 +156,8 @@ struct Sums {
     }
 };
 
-// The gradients of a reducer's layers from one tile, as soon as those of its z are there.
+// Starts the sums of the gradients of a reducer's layers over one tile, as soon as a worker has
+// stored those of the layers' z.
 template <int reducer, int layer>
 __device__ __forceinline__ void add_layers(Sums<reducer>& chain, const Tile& tile,
                                            Exchange& exchange, int parity) {
@@ -170,7 +172,7 @@ __device__ __forceinline__ void add_layers(Sums<reducer>& chain, const Tile& til
         add_layers<reducer, layer - 1>(chain, tile, exchange, parity);
 }
 
-// A worker's notes of a tile are added to a chain's totals.
+// Adds the errors of a tile that a worker has stored to a chain's totals.
 __device__ __forceinline__ void add_errors(LaneTotals& totals,
                                            const float (*stored)[2 + CHANNELS]) {
     const float* of_points = stored[threadIdx.x % 128 / 4];
@@ -179,7 +181,7 @@ __device__ __forceinline__ void add_errors(LaneTotals& totals,
     if (lane < CHANNELS) totals.output_bias += of_points[2 + lane];
 }
 
-// The totals of a chain that is a single tile, as its worker has stored them, by one warp.
+// Copies the totals of a chain of a single tile, as its worker has stored them, by one warp.
 __device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotals& stored) {
     const uint32_t* from = reinterpret_cast<const uint32_t*>(&stored);
     uint32_t* to = reinterpret_cast<uint32_t*>(&chain);
@@ -189,7 +191,8 @@ __device__ __forceinline__ void copy_totals(ChainTotals& chain, const ChainTotal
             to[i + threadIdx.x % 32] = from[i + threadIdx.x % 32];
 }
 
-// Sums over a unit's chains and warps, in their order; a chain without tiles has left zeros.
+// Sums over a unit's chains and warps in a fixed order; the totals of a chain without tiles are
+// zero.
 __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS], double2* partial) {
     double loss = 0.0, squared_error = 0.0;
     float output_bias[CHANNELS] = {};
@@ -206,9 +209,9 @@ __device__ __forceinline__ void write_unit_totals(ChainTotals (&chains)[CHAINS],
         chains[0].output_bias[0][channel] = output_bias[channel];
 }
 
-// Totals of a partial sum's units, by one warp; where a chain may have no tiles, they are zeros
-// again afterwards. Not inlined: with its divisions among them, the compiler takes addresses of
-// products for different from thread to thread.
+// Writes the totals of a partial sum's units, by one warp; if a chain may have no tiles, the totals
+// are set to zero afterwards. Not inlined, because the divisions in it would make the compiler
+// assume that addresses of products differ between threads.
 __device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& arguments,
                                           int part) {
     const int lane = threadIdx.x % 32;
@@ -229,13 +232,14 @@ __device__ __noinline__ void write_totals(Exchange& exchange, const Arguments& a
     __syncwarp();
 }
 
-template <int reducer, typename Exchange>  // whose `weights` are there only where units have chains
+template <int reducer, typename Exchange>  // has `weights` only if units have several chains
 __device__ __forceinline__ void sum_tiles(char* memory, Shared& shared, Exchange& exchange) {
-    // the same for all lanes, and known to be
+    // by the shuffle, the compiler knows that this is the same for all lanes
     const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = threadIdx.x % 32;
     const TileBuffer own_threads = {nullptr, BLOCK_TILES + reducer, warp, lane};
     LaneTotals totals;
-    Sums<reducer> chain, sums, vectors;  // of the whole or, where units have several chains, a unit
+    // `sums` is over the partial sum or, if units have several chains, over a unit
+    Sums<reducer> chain, sums, vectors;
     Place place = {int(blockIdx.x), int(blockIdx.x)};
     int worker = 0, parity = 0;
     while (place.tile < TILES) {
@@ -302,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(128) char memory[];
     Exchange& exchange = reinterpret_cast<Exchange&>(*(&shared_of(memory) + 1));
     exchange.begin();
-    const int batch = __ldcg(sampled_step) & 1;  // as the kernel before the last has left it
+    const int batch = __ldcg(sampled_step) & 1;  // written by the kernel before the last
     Shared& shared = begin(memory, networks + batch * gridDim.y + blockIdx.y);
     const int warpgroup = own_warpgroup();
     Place place = {int(blockIdx.x), int(blockIdx.x)};

@@ -1,17 +1,18 @@
 // The tiles of the partial sums that a block of narrow_batch.cu computes, the layers of each of its
-// two reducers, and the memory in which workers leave gradients for them. Included after
+// two reducers, and the memory in which workers store gradients for the reducers. Included after
 // narrow_pass.cu.
 #pragma once
 
-constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // from one tile of a chain to the next
+constexpr int CHAIN_TILES = UNIT_CHAINS * UNITS;  // distance of a chain's tiles
 constexpr int CHAINS = TILES < CHAIN_TILES ? (TILES + UNITS - 1) / UNITS : UNIT_CHAINS;
-constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // of several tiles
+constexpr bool LONG_CHAINS = TILES > CHAIN_TILES;  // chains have several tiles
 constexpr int UNITS_OF_SUM = (UNITS + PARTIAL_SUMS - 1) / PARTIAL_SUMS;
 constexpr int PARTS = UNITS < PARTIAL_SUMS ? UNITS : PARTIAL_SUMS;
 constexpr int THREADS = 128 * (BLOCK_TILES + 2);
 
-// The first reducer has this layer and those behind, the second those before: so that the one with
-// more sums has as few as possible.
+// Returns the sums of the reducer with more of them, if the first reducer has layer `split` and
+// those after it, and the second reducer those before it. SPLIT is the layer for which they are
+// fewest.
 __host__ __device__ constexpr int sums_of_larger(int split) {
     const int before = weight_sums_before(split), behind = weight_sums_before(HIDDEN) - before;
     return before > behind ? before : behind;
@@ -31,7 +32,7 @@ constexpr int MOST_SUMS = SUMS_BEFORE > SUMS_BEHIND ? SUMS_BEFORE : SUMS_BEHIND;
 
 // A tile of a partial sum.
 struct Place {
-    int tile, part;  // TILES: beyond the last
+    int tile, part;  // tile == TILES: no tile is left
 
     __device__ __forceinline__ void advance() {
         if (tile >= TILES) return;
@@ -49,7 +50,7 @@ struct Place {
         }
     }
 
-    // Advances by several tiles, which are mostly of one partial sum.
+    // Advances by several tiles, which mostly belong to the same partial sum.
     __device__ __forceinline__ void advance(int tiles) {
         if (CHAINS == 1 && tile + tiles * PARTIAL_SUMS < UNITS) {
             tile += tiles * PARTIAL_SUMS;
@@ -60,14 +61,14 @@ struct Place {
     }
 };
 
-// The totals of a chain: each warp's loss, squared error and gradients of the outputs.
+// The totals of a chain: each warp's loss, squared error and summed gradients of the outputs.
 struct ChainTotals {
     double losses[4][2];
     float output_bias[4][CHANNELS];
 };
 
-// A reducer's sums of weights' gradients over units with several chains: no thread looks at
-// another's.
+// The reducers' sums of weights' gradients over units with several chains. Each thread reads only
+// its own.
 template <bool has_chains>
 struct WeightSums {
     float4 weights[2][MOST_SUMS / 4][128];
@@ -79,14 +80,15 @@ struct WeightSums<false> {};
 // The shared memory of workers and reducers beside `Shared`.
 struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[UNITS_OF_SUM][CHAINS];
-    ChainTotals tile_totals[BLOCK_TILES];  // of chains of a tile; of others what they are made of:
-    // of a tile's points, two a thread: loss, squared error, gradients of the outputs
+    ChainTotals tile_totals[BLOCK_TILES];  // for chains of one tile
+    // for longer chains, of two points of a tile: loss, squared error, gradients of the outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
     uint64_t gradients_here[BLOCK_TILES][HIDDEN];
     uint64_t buffers_free[BLOCK_TILES][2];
 
-    // All threads set the sums to zero. The warps of a worker report gradients, the threads of a
-    // reducer report free buffers: each what it has read itself.
+    // Sets the sums to zero, by all threads, and initialises the barriers. The warps of a worker
+    // arrive at gradients_here, and the threads of a reducer at buffers_free when they have read
+    // them.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;

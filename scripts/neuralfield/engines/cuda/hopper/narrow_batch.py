@@ -27,18 +27,18 @@ from neuralfield.engines.cuda.stages.update import PARTIAL_SUMS
 from neuralfield.system.device import Device
 
 _WORKERS, _REDUCERS, _MOST_REDUCER_SUMS = 3, 2, 32
-"""A block's warpgroups with a tile each, its warpgroups that add up gradients, and the most sums of
-a thread of these."""
+"""Number of a block's warpgroups with a tile each, number of its warpgroups that add up gradients,
+and maximum number of sums of a thread of the latter."""
 
 _BATCH_TILE = 0.7
 """The time of a tile, by throughput, in the unit of `LAUNCH_TILES`."""
 
 
 class NarrowBatch:
-    """`NarrowPass` for several trainings in one launch, with the sums that each has alone.
+    """`NarrowPass` for several trainings in one launch, with the same sums as in separate launches.
 
-    The networks and batches have one shape. The partial sums that are left of the
-    gradients (`PARTIAL_SUMS`) are in the passes' own arrays.
+    All networks have one shape, and so have all batches. The `PARTIAL_SUMS` partial sums of the
+    gradients are written to the passes' own arrays.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NarrowBatch:
 
     @staticmethod
     def unsupported_reason(alone: NarrowPass) -> str | None:
-        """Say why several networks of a pass cannot go in one launch, or return None."""
+        """Return why several networks of a pass cannot share a launch, or None if they can."""
         if alone.by_warps:
             return "products of warps"
         shape = narrow_network(alone.network, _WORKERS)
@@ -78,7 +78,7 @@ class NarrowBatch:
 
     @staticmethod
     def step_tiles(tiles: int, networks: int, processors: int) -> float:
-        """Estimate the time of a step of so many networks; see `NarrowPass.step_tiles`."""
+        """Estimate the time of a step of `networks` networks; see `NarrowPass.step_tiles`."""
         blocks = _network_blocks(PARTIAL_SUMS, networks, processors)
         waves = -(-blocks * networks // processors)
         return LAUNCH_TILES + _BATCH_TILE * waves * tiles / blocks
@@ -88,9 +88,9 @@ class NarrowBatch:
 
 
 def _network_blocks(sums: int, networks: int, processors: int) -> int:
-    """Choose how many blocks each of so many networks gets: the smallest count that is not slower.
+    """Choose how many blocks each of `networks` networks gets: the smallest of the fastest counts.
 
-    The time is what the busiest multiprocessor takes for its partial sums, one after another.
+    The time is that of the busiest multiprocessor for its partial sums, one after another.
     """
 
     def waves(blocks: int) -> int:
@@ -100,7 +100,7 @@ def _network_blocks(sums: int, networks: int, processors: int) -> int:
 
 
 def _reducer_sums(shape: PaddedNetwork) -> int:
-    """Count the sums of gradients of a thread, of the reducer with more of them: see best_split of
+    """Count the gradient sums of a thread of the reducer with more of them: see best_split of
     narrow_batch.cuh."""
     counts = [0] * len(shape.hidden)
     for index in shape.matrices:
@@ -121,7 +121,7 @@ def _exchange_bytes(shape: PaddedNetwork, alone: NarrowPass) -> int:
 
 
 def _batch_bytes(shape: PaddedNetwork, alone: NarrowPass) -> int:
-    """Count the shared memory of a block."""
+    """Return the shared memory of a block, in bytes."""
     buffers = len(shape.matrices) + 1 + len(shape.hidden)
     buffers_bytes = _WORKERS * buffers * shape.tile_bytes
     rest_bytes = fixed_bytes(shape) + _exchange_bytes(shape, alone)

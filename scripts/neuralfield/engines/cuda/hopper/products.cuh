@@ -1,6 +1,6 @@
-// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup (128
-// threads) with both kinds of operands. The products themselves are written by wgmma.py.
-// warps/products.cuh has the same for other GPUs.
+// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup
+// (128 threads) with left operands in shared memory or registers. wgmma.py writes the products
+// themselves. warps/products.cuh has the counterparts for other GPUs.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
-// Change how many registers each thread of a warpgroup has.
+// Raises, or below lowers, the number of registers of each thread of a warpgroup.
 template <int count>
 __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
@@ -39,14 +39,14 @@ __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// For what is not read again soon: it makes room in the second-level cache before other lines do.
+// Returns the cache policy for data that is not read again soon: the L2 cache evicts it first.
 __device__ __forceinline__ uint64_t passing_through() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
-// Copy bytes (a multiple of 16) from global to shared memory; the barrier is notified of each.
+// Copies bytes (a multiple of 16) from global to shared memory; the barrier counts their arrival.
 __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
                                           uint64_t* barrier) {
     asm volatile(
@@ -56,7 +56,7 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
         : "memory");
 }
 
-// The same for what is read once: it only passes through the cache.
+// Copies data that is read only once, so that the L2 cache evicts it first.
 __device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int bytes,
                                                uint64_t* barrier) {
     asm volatile(
@@ -66,7 +66,8 @@ __device__ __forceinline__ void bulk_copy_once(void* to, const void* from, int b
         : "memory");
 }
 
-// The same, to the same place in all blocks of a cluster, whose barriers are notified.
+// Copies data that is read only once to the same address in all blocks of a cluster; the barrier of
+// each block counts the arrival.
 template <int blocks>
 __device__ __forceinline__ void bulk_copy_to_cluster(void* to, const void* from, int bytes,
                                                      uint64_t* barrier) {
@@ -85,7 +86,7 @@ __device__ __forceinline__ int block_of_cluster() {
     return block;
 }
 
-// Arrive at the same barrier of a block of the cluster.
+// Arrives at the barrier with the same address in block `block` of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, int block) {
     asm volatile(
         "{\n"
@@ -97,7 +98,7 @@ __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, int block) 
         : "memory");
 }
 
-// All threads of a cluster wait for each other.
+// Waits until all threads of the cluster have come here.
 template <int blocks>
 __device__ __forceinline__ void meet() {
     if (blocks == 1)
@@ -109,8 +110,8 @@ __device__ __forceinline__ void meet() {
                 : "memory");
 }
 
-// Copy bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
-// they only pass through the cache.
+// Copies bytes (a multiple of 16) from shared to global memory, after `fence_shared` and a barrier;
+// the L2 cache evicts them first.
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
     asm volatile(
         "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
@@ -119,7 +120,7 @@ __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Wait until the sources of this thread's bulk stores may be written again.
+// Waits until the sources of this thread's bulk stores may be written again.
 __device__ __forceinline__ void bulk_stores_read() {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -128,7 +129,7 @@ __device__ __forceinline__ void bulk_stores_done() {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// Add one to a counter in global memory: this thread's bulk stores are done.
+// Adds one to a counter in global memory, once this thread's bulk stores are done.
 __device__ __forceinline__ void count_stored(unsigned* counter) {
     asm volatile(
         "fence.proxy.async.global;\n"
@@ -136,7 +137,7 @@ __device__ __forceinline__ void count_stored(unsigned* counter) {
         : "memory");
 }
 
-// Wait until so many have counted; bulk copies then see what they have stored.
+// Waits until a counter has reached `count`; bulk copies then see what was stored before.
 __device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
     unsigned found;
     do {
@@ -145,19 +146,19 @@ __device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// A tile of a warpgroup from shared to global memory.
+// Copies a tile of a warpgroup from shared to global memory.
 __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes) {
     if (threadIdx.x % 128 == 0) bulk_store(to, from, bytes);
 }
 
-// Between what this thread has written to shared memory and bulk stores or matrix products that
-// read it, and between what it has read and bulk copies that write there.
+// Orders this thread's writes to shared memory before bulk stores and matrix products that read it,
+// and this thread's reads before bulk copies that write there.
 __device__ __forceinline__ void fence_shared() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// The four 8 x 8 matrices of a warp's rows and of 16 columns to a tile in shared memory. The compiler
-// may move other reads of memory across it: call `fence_shared` before what has been stored is read.
+// Stores the four 8 x 8 matrices of a warp's rows and of 16 columns in a tile in shared memory. The
+// compiler may move reads of memory across this: call `fence_shared` before the tile is read.
 template <int columns>
 __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane, int column,
                                                const uint32_t (&matrices)[4]) {
@@ -177,31 +178,31 @@ __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most `pending` of the committed groups are unfinished.
+// Waits until at most `pending` of the committed groups are unfinished.
 template <int pending>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Tell the compiler that sums of finished products are read only from here on.
+// Tells the compiler that sums of finished products are read only from here on.
 template <int count>
 __device__ __forceinline__ void finished_sums(float* sums) {
 #pragma unroll
     for (int i = 0; i < count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
-// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes (PTX: no
-// swizzle). Strides, in bytes, lead to the next block along the summed and along the kept
-// dimension. For a matrix whose blocks have rows along the summed dimension, as right operands
-// here, and left ones that are transposed.
+// Describes a matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes
+// (PTX: no swizzle). The strides, in bytes, lead to the next block along the summed and along the
+// kept dimension. This holds for matrices whose blocks have rows along the summed dimension, such
+// as right operands here, and for transposed left operands.
 __device__ __forceinline__ uint64_t block_matrix(uint32_t address, int summed_stride,
                                                  int kept_stride) {
     return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(summed_stride >> 4) << 16 |
            uint64_t(kept_stride >> 4) << 32;
 }
 
-// A part of a matrix, so many bytes from its beginning. The upper half stays; in C++ the compiler
-// would calculate it anew.
+// Describes the part of a matrix that begins `bytes` bytes after its start. The upper half of the
+// descriptor stays the same; in C++, the compiler would compute it again.
 __device__ __forceinline__ uint64_t part_of(uint64_t matrix, int bytes) {
     uint64_t part;
     asm("mov.b64 %0, {%1, %2};"

@@ -1,5 +1,5 @@
-// The stream that one thread brings, to which barriers show free stages; products are those of
-// warpgroups.
+// The stream of weights for products of warpgroups. One thread loads it, and barriers tell that
+// thread which stages are free.
 #pragma once
 
 typedef RingPlace StreamPlace;
@@ -10,7 +10,7 @@ struct Stream {
     uint64_t* emptied;
 };
 
-// All matrices, once for every wave of tiles, by one thread that does nothing else.
+// Loads all matrices, once for every wave of tiles, by one thread that does nothing else.
 template <bool backward>
 __device__ __forceinline__ void send_weights(const Stream& stream, const char* weights, int waves) {
     constexpr bool resident = is_resident<backward>();
@@ -29,7 +29,7 @@ __device__ __forceinline__ void send_weights(const Stream& stream, const char* w
     }
 }
 
-// Let a wave of weights pass, and all turns of it.
+// Skips the weights of a wave of tiles, and all turns at its products.
 template <bool backward>
 __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
     constexpr bool resident = is_resident<backward>();
@@ -47,7 +47,7 @@ __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& 
     }
 }
 
-// sums = (the tile's values, in halves, or its gradients) x (the next matrix of the stream).
+// sums = (the tile's values, stored in halves, or its gradients) x (the stream's next matrix).
 template <int rows, int columns, bool resident, bool turns = false, bool in_halves = true>
 __device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
                                          StreamPlace& place) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply(float* sums, const char* tile, const St
     };
     if (turns) wait_for_turn();
     multiply_chunk(0, Kind<size>(), Kind<true>());
-    // unrolled, it would take the compiler half a second longer
+    // not unrolled, because the compiler would take half a second longer
 #pragma unroll 1
     for (int row = size; row + size <= rows; row += size)
         multiply_chunk(row, Kind<size>(), Kind<false>());

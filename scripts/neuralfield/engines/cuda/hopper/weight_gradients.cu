@@ -1,27 +1,27 @@
 // Gradients of weights and biases: sums over all points of (values of the layer before) x
-// (gradients), which wide_pass.cu left in global memory.
+// (gradients), which wide_pass.cu has stored in global memory.
 //
 // A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
-// its two warpgroups has 64 of the rows or, where the matrix has no more than 64, every other tile. A
-// third brings tiles by one warp, and by the others adds up gradients of biases, whose products would
-// delay those of the matrix. All jobs go from tiles that were written last, which the cache still
-// has, towards older ones.
+// its two consumer warpgroups has 64 of the rows or, if the matrix has at most 64 rows, every other
+// tile. In a third warpgroup, one warp loads tiles, and the other warps add up the gradients of
+// biases, which would delay the matrix products of the consumers. All jobs begin with the tiles
+// that were written last, which the L2 cache still has, and go on to older ones.
 //
-// It does not wait for the whole of wide_pass.cu: of what that has counted it needs the full
-// waves first, which it adds up while other blocks are still at the last wave.
+// The kernel does not wait for the whole of wide_pass.cu. It first needs the full waves, which
+// wide_pass.cu counts separately, and adds these up while other blocks still work on the last wave.
 //
-// Where all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same
-// tiles: each brings half of a tile's gradients, to both, and has every other part of the bias.
+// If all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same tiles:
+// each block loads half of a tile's gradients to both blocks, and sums part of the bias's columns.
 //
 // Partial sums of the jobs are added up in a fixed order by update.cu.
 //
-// Constants: WEIGHT_STAGES, SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (what wide_pass.cu
-// counts up to), and those of weight_job.cuh.
+// Constants: WEIGHT_STAGES, SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (final counts of
+// wide_pass.cu), and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
 #include "../fused/weight_job.cuh"
 
 constexpr int CONSUMERS = 256;
-constexpr int BIAS_WARPS = 3;  // of the warpgroup that brings tiles
+constexpr int BIAS_WARPS = 3;  // in the warpgroup that loads tiles
 
 // The same struct as in wide_pass.cuh.
 struct Counters {
@@ -53,12 +53,12 @@ __device__ __forceinline__ void bring(Shape, const Job& job, const Tiles& tiles,
             bulk_copy_to_cluster<SHARERS>(stage + first, gradients + first, share, filled);
         } else if (job.value_columns == rows)
             bulk_copy_once(stage, gradients, gradient_bytes, filled);
-        else  // other blocks read them for their rows
+        else  // other blocks read the same gradients for their rows
             bulk_copy(stage, gradients, gradient_bytes, filled);
     }
 }
 
-// A warp has read a stage, which all blocks of the cluster may fill again.
+// Reports that this warp has read a stage, so that the cluster's blocks may fill it again.
 __device__ __forceinline__ void leave(uint64_t* emptied, int lane) {
     __syncwarp();
     if (SHARERS == 1) {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
             uint32_t gradients = shared_address(buffer + place.stage * STAGE_BYTES);
             uint32_t values = gradients + TILE_POINTS * columns * 2;
             if (!alternate) values += group * 1024;
-            // a product of 64 rows reads 64, also where there are fewer: what lies behind has no effect
+            // a product always reads 64 rows; what it reads behind fewer rows has no effect
             wgmma_fence();
 #pragma unroll
             for (int k = 0; k < TILE_POINTS / 16; ++k)
@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
                     block_matrix(gradients + 2 * k * gradient_row, gradient_row, 128));
             wgmma_commit();
         }
-        // Once the product of the tile before is done, its place is free.
+        // Once the product of the tile before is done, its stage is free.
         if (is_own)
             wgmma_wait<1>();
         else
@@ -121,7 +121,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
     }
 }
 
-// Adds a tile's gradients of two of 8 columns, in every 8th row, to their sums.
+// Adds a tile's gradients of two of 8 columns, in every 8th row, to the sums of these columns.
 template <int columns>
 __device__ __forceinline__ void add_bias_gradients(float2& sums, const char* gradients) {
     float2 rows[8];
@@ -139,7 +139,7 @@ __device__ __forceinline__ void add_bias_gradients(float2& sums, const char* gra
     sums.y += rows[0].y;
 }
 
-// Gradients of the biases: each warp has some blocks of 8 columns.
+// Sums the gradients of the biases; each warp has some blocks of 8 columns.
 template <typename Shape>
 __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* buffer,
                                             Shared& shared) {
@@ -155,7 +155,7 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
 #pragma unroll
         for (int i = 0; i < own_blocks; ++i)  // sums behind the last column are not written
             add_bias_gradients<columns>(sums[i], gradients + warps * i * 128);
-        fence_shared();  // gradients are read before the next ones are copied there
+        fence_shared();  // the gradients must be read before others are copied there
         leave(&shared.emptied[place.stage], lane);
         place.advance(WEIGHT_STAGES);
     };
@@ -219,5 +219,5 @@ extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CON
         take_registers<216>();
         for_shape(job, [&](auto shape) { add_up(shape, job, memory, shared); });
     }
-    if (SHARERS > 1) meet<SHARERS>();  // until then others copy here, and signal barriers
+    if (SHARERS > 1) meet<SHARERS>();  // until then, the other block may access this block's memory
 }

@@ -1,7 +1,7 @@
 """CUDA functions for one instruction: a warpgroup's matrix product, which names each register.
 
-There is one form for every number of columns, and it lists up to 128 accumulators: text to be
-written by a program.
+The instruction has one form for every number of columns, and lists up to 128 accumulators.
+Therefore the source text of the functions is generated.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,9 @@ def wgmma_source(columns: Iterable[int]) -> str:
 def operand_wgmma_source(columns: Iterable[int]) -> str:
     """Write CUDA functions for products whose left matrix is in registers.
 
-    They are specialisations of ``OperandWgmma<columns>`` as `wgmma_source` has them, but for `a`:
-    four words of each thread; `b` is by rows where `transposed`, else by columns.
+    They are specialisations of ``OperandWgmma<columns>`` with the functions that `wgmma_source`
+    describes, except that `a` is four words of each thread, and that `b` is by rows if
+    `transposed`, otherwise by columns.
     """
     return _struct("OperandWgmma", columns, in_registers=True)
 
@@ -36,7 +37,7 @@ def _struct(name: str, columns: Iterable[int], *, in_registers: bool) -> str:
 
 
 def _form(name: str, columns: int, in_registers: bool) -> str:
-    """Write one function; registers that are only set are free for other uses until then."""
+    """Write one function; as outputs only, registers of ``set`` are free for other uses before."""
     count, constraint = columns // 2, "=f" if name == "set" else "+f"
     sums = ", ".join(f"%{i}" for i in range(count))
     outputs = ", ".join(f'"{constraint}"(sums[{i}])' for i in range(count))

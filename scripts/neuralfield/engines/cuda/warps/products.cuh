@@ -1,6 +1,6 @@
 // The counterpart of hopper/products.cuh for every GPU from compute capability 8.0 on, mostly under
-// the same names: copies of 16 bytes by all threads of a block, and products of each warp for its 16
-// of a tile's 64 rows. A product is done when its function returns.
+// the same names: copies of 16 bytes by all threads of a block, and products of each warp for its
+// own 16 of a tile's 64 rows. A product is complete when its function returns.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------
@@ -9,8 +9,8 @@ __device__ __forceinline__ void copy_16_bytes(uint32_t to, const char* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Copy bytes (a multiple of 16, at most so many) from global to shared memory, by all threads of a
-// block or of a tile in it.
+// Starts to copy bytes (a multiple of 16, at most `most_bytes`) from global to shared memory, by
+// all threads of a block or of a tile in it.
 template <int most_bytes, int threads>
 __device__ __forceinline__ void start_copy(void* to, const void* from, int bytes = most_bytes) {
     const int first = (threads == 128 ? threadIdx.x % 128 : threadIdx.x) * 16;
@@ -21,13 +21,13 @@ __device__ __forceinline__ void start_copy(void* to, const void* from, int bytes
         if (first + i < bytes) copy_16_bytes(target + i, source + i);
 }
 
-// The copies since the last group are one.
+// Commits the copies since the last group as a group.
 __device__ __forceinline__ void end_copies() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Wait until at most `pending` of this thread's groups are under way; other threads' come with the
-// next barrier.
+// Waits until at most `pending` of this thread's groups are unfinished; the copies of other threads
+// need a barrier after this.
 template <int pending>
 __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
@@ -35,7 +35,7 @@ __device__ __forceinline__ void wait_for_copies() {
 
 __device__ __forceinline__ void barrier_init_fence() {}
 
-// This thread's copies so far arrive at the barrier when they are done.
+// Makes this thread's copies so far arrive at the barrier when they are done.
 __device__ __forceinline__ void arrive_with_copies(uint64_t* barrier) {
     asm volatile(
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
@@ -54,7 +54,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int parity) {
         : "memory");
 }
 
-// A tile of 128 threads from shared to global memory: each warp takes its own rows.
+// Copies a tile of 128 threads from shared to global memory; each warp copies its own rows.
 __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes) {
     const int first = threadIdx.x / 32 % 4 * (bytes / 4);
 #pragma unroll 4
@@ -63,13 +63,13 @@ __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes
                *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + first + i));
 }
 
-// Copies of tiles have read their sources when they return.
+// Does nothing, because store_tile has read its source when it returns.
 __device__ __forceinline__ void bulk_stores_read() {}
 
-// Barriers alone order everything here.
+// Does nothing, because barriers alone order all accesses here.
 __device__ __forceinline__ void fence_shared() {}
 
-// The four 8 x 8 matrices of a warp's rows and of 16 columns to a tile in shared memory.
+// Stores the four 8 x 8 matrices of a warp's rows and of 16 columns in a tile in shared memory.
 template <int columns>
 __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane, int column,
                                                const uint32_t (&matrices)[4]) {
@@ -93,14 +93,14 @@ __device__ __forceinline__ void wgmma_wait() {}
 template <int count>
 __device__ __forceinline__ void finished_sums(float*) {}
 
-// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes. Strides, in
-// bytes, lead to the next block along the summed and along the kept dimension.
+// A matrix of 16-bit numbers in shared memory as 8 x 8 blocks of 128 contiguous bytes. The strides,
+// in bytes, lead to the next block along the summed and along the kept dimension.
 struct BlockMatrix {
     uint32_t address;
     int summed_stride, kept_stride;
 
-    // The address that this lane gives for four blocks: of two along the summed dimension and two
-    // along the kept one; `summed_first`: the second is the next along the summed one.
+    // Returns the address that this lane passes to load 2 x 2 blocks. With `summed_first`, the
+    // second block is the next one along the summed dimension, otherwise along the kept one.
     template <bool summed_first>
     __device__ __forceinline__ uint32_t own_row() const {
         const int lane = threadIdx.x % 32, second = lane / 8 % 2, third = lane / 16;
@@ -128,8 +128,8 @@ __device__ __forceinline__ void add_product(float* sums, const uint32_t* a, uint
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The first 16 kept of a left matrix; its blocks have rows along the summed dimension where
-// `transposed`, else along the kept one.
+// Loads the first 16 x 16 numbers of a left matrix, whose blocks have rows along the summed
+// dimension if `transposed`, otherwise along the kept one.
 template <int transposed>
 __device__ __forceinline__ void load_left(uint32_t (&a)[4], BlockMatrix matrix) {
     const uint32_t address = matrix.own_row<false>();
@@ -139,7 +139,8 @@ __device__ __forceinline__ void load_left(uint32_t (&a)[4], BlockMatrix matrix) 
         load_matrices(a, address);
 }
 
-// The same of a right matrix: of its first 8 kept, then of the next.
+// Loads the first 16 x 16 numbers of a right matrix: the first 8 of the kept dimension, then 8
+// more.
 template <int by_rows>
 __device__ __forceinline__ void load_right(uint32_t (&b)[4], BlockMatrix matrix) {
     const uint32_t address = matrix.own_row<true>();
@@ -168,7 +169,7 @@ __device__ __forceinline__ void set_to_zero(float* sums) {
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
 }
 
-// As wgmma_source in hopper/wgmma.py has them.
+// The same interface as the structs that wgmma_source in hopper/wgmma.py writes.
 template <int columns>
 struct OperandWgmma {
     template <int transposed>

@@ -1,16 +1,17 @@
-// The stream that the threads of a block's last tile bring: whenever they have done with a chunk, so
-// have all before them mostly, and a new one takes its place. Barriers show when a chunk is there,
-// and when all have done with it.
+// The stream of weights for products of warps. The threads of a block's last tile load it: when
+// they have finished with a chunk, the threads of the other tiles mostly have too, and a new chunk
+// replaces it. Barriers show when a chunk has been loaded, and when all warps have finished with
+// it.
 #pragma once
 
 struct Stream {
     char* buffer;  // STAGES x STAGE_BYTES of shared memory
     const char* weights;
-    uint64_t* filled;   // STAGES barriers each, for 128 arrivals
-    uint64_t* emptied;  // for one of each warp
+    uint64_t* filled;   // STAGES barriers, each for 128 arrivals
+    uint64_t* emptied;  // STAGES barriers, each for one arrival per warp
 };
 
-// The place of the next product's matrix, and the chunk that is brought next.
+// The place of the next product's matrix in the ring, and the chunk that is loaded next.
 struct StreamPlace : RingPlace {
     int next_chunk = 0, next_byte = 0;
 };
@@ -22,7 +23,7 @@ __host__ __device__ constexpr int largest_chunk_bytes() {
     return largest;
 }
 
-// Returns whether all chunks are as large as the largest.
+// Returns whether all chunks have the same size.
 __host__ __device__ constexpr bool chunks_are_alike() {
     const Chunks chunks = list_chunks();
     for (int chunk = 0; chunk < stream_chunks(true); ++chunk)
@@ -32,7 +33,7 @@ __host__ __device__ constexpr bool chunks_are_alike() {
 
 __device__ __forceinline__ bool brings_chunks() { return threadIdx.x >= CONSUMERS - 128; }
 
-// Starts the copy of the next chunk.
+// Starts to copy the next chunk to a stage.
 template <bool backward>
 __device__ __forceinline__ void bring_chunk(const Stream& stream, StreamPlace& place, int stage) {
     const int bytes =
@@ -45,7 +46,8 @@ __device__ __forceinline__ void bring_chunk(const Stream& stream, StreamPlace& p
     place.next_byte = is_last ? 0 : place.next_byte + bytes;
 }
 
-// The same in the place of the chunk before this place, once all have done with that.
+// Starts to copy the next chunk to the stage before `place`, once all warps have finished with the
+// chunk in that stage.
 template <bool backward>
 __device__ __forceinline__ void replace_chunk(const Stream& stream, StreamPlace& place) {
     if (!brings_chunks()) return;
@@ -62,7 +64,7 @@ __device__ __forceinline__ void begin_stream(const Stream& stream, StreamPlace& 
         for (int chunk = 0; chunk < chunks; ++chunk) bring_chunk<backward>(stream, place, chunk);
 }
 
-// Let a wave of weights pass, and all turns of it.
+// Skips the weights of a wave of tiles, and all turns at its products.
 template <bool backward>
 __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
     bool is_first = true;

@@ -1,10 +1,11 @@
-// The same as hopper/weight_gradients.cu, by products of warps: gradients of weights and biases, as
-// sums over all points of (values of the layer before) x (gradients), which wide_pass.cu left in
-// global memory.
+// The counterpart of hopper/weight_gradients.cu with products of warps: gradients of weights and
+// biases, as sums over all points of (values of the layer before) x (gradients), which wide_pass.cu
+// has stored in global memory.
 //
-// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles, from those
-// that were written last, which the cache still has, towards older ones. Its 8 warps share out rows
-// and columns. Partial sums of the jobs are added up in a fixed order by update.cu.
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. It begins
+// with the tiles that were written last, which the L2 cache still has, and goes on to older ones.
+// The rows and columns are distributed over its 8 warps. Partial sums of the jobs are added up in a
+// fixed order by update.cu.
 //
 // Constants: WEIGHT_STAGES, and those of weight_job.cuh.
 #include "../dependent_launch.cuh"
@@ -36,8 +37,8 @@ __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) 
     end_copies();
 }
 
-// Adds a tile's gradients of 8 columns, from block `place` of 8 on, to their sums: a bias's gradient
-// is that of a weight whose input is one. All lanes of four have the same sums.
+// Adds a tile's gradients of block `place` of 8 columns to their sums: the gradient of a bias is
+// that of a weight whose input is one. Lanes with the same number modulo four have the same sums.
 __device__ __forceinline__ void add_bias_gradients(float (&sums)[2], uint32_t gradients,
                                                    int gradient_row, int place, int lane) {
     const uint32_t ones = 0x3C003C00;
@@ -61,7 +62,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, char* buffer) {
     constexpr int across = warps_across(rows / 16, columns / 16), down = 8 / across;
     constexpr int own_rows = (rows / 16 + down - 1) / down;
     constexpr int own_columns = (columns / 16 + across - 1) / across;
-    constexpr int own_blocks = (columns / 8 + 7) / 8;  // of 8 columns, whose bias a warp adds up
+    constexpr int own_blocks = (columns / 8 + 7) / 8;  // of 8 columns, for biases
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first_row = warp / across * own_rows * 16;
     const int first_column = warp % across * own_columns * 16;
@@ -71,7 +72,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, char* buffer) {
     for (int i = 0; i < WEIGHT_STAGES - 1; ++i) bring<rows, columns>(job, i, buffer);
     for (int i = 0; i < count; ++i) {
         wait_for_copies<WEIGHT_STAGES - 2>();
-        __syncthreads();  // the tile is there for all, and nobody reads the one before it
+        __syncthreads();  // the tile is loaded, and all have read the one before it
         bring<rows, columns>(job, i + WEIGHT_STAGES - 1, buffer);
         const uint32_t gradients = shared_address(buffer + i % WEIGHT_STAGES * STAGE_BYTES);
         const uint32_t values = gradients + 8 * gradient_row;

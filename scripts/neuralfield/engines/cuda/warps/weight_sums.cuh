@@ -1,8 +1,8 @@
-// Sums of a weight's gradient over the tiles of a block, in the registers of its 8 warps.
+// Sums of a weight matrix's gradient over the tiles of a block, in the registers of its 8 warps.
 #pragma once
 #include "../fused/warpgroup.cuh"
 
-// Chooses how many of 8 warps are side by side on so many rows and columns of blocks.
+// Chooses how many of 8 warps are side by side on `down` x `across` blocks.
 __host__ __device__ constexpr int warps_across(int down, int across) {
     int best = 1, best_cost = 1 << 30;
     for (int warps = 1; warps <= 8; warps *= 2) {
@@ -34,7 +34,7 @@ struct WeightSums {
         return columns % (8 * across * own_columns) == 0 || first_column() + 8 * block < columns;
     }
 
-    // sums += (transpose of a tile's values) x gradients, both on buffers of 64 points.
+    // sums += (transpose of a tile's values) x gradients, both in buffers of 64 points.
     __device__ __forceinline__ void add(const char* values, const char* gradients) {
         constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
         const uint32_t left_address = shared_address(values) + first_row() * 16;
@@ -66,7 +66,7 @@ struct WeightSums {
         }
     }
 
-    // As this block's part of the gradient.
+    // Writes the sums as this block's part of the gradient.
     __device__ __forceinline__ void write(float* partials) const {
         const int lane = threadIdx.x % 32;
         float* partial = partials + size_t(blockIdx.x) * rows * columns + lane % 4 * 2;
