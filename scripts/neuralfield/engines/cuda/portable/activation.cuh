@@ -1,7 +1,8 @@
 // Activations and their derivatives. Reference implementation: nn/ops.py.
 //
-// Constants: ACTIVATION (of PRODUCT, see product.cuh), MIXED, for wavelets WAVELET_SCALE. A result
-// that is stored as fp16 is made by the GPU's fast functions, whose error is far below fp16's.
+// Constants: ACTIVATION (for PRODUCT, see product.cuh), MIXED, for wavelets WAVELET_SCALE. Results
+// that are stored as fp16 are computed by the GPU's fast functions, whose error is far below
+// fp16's.
 #pragma once
 
 #define HAS_SINE (ACTIVATION == SINE || ACTIVATION == VARIABLE_SINE || ACTIVATION == GABOR)
@@ -9,7 +10,7 @@
 #define HAS_BOUNDED_DERIVATIVES (ACTIVATION != VARIABLE_SINE && ACTIVATION != GABOR)
 
 #if !MIXED && HAS_SINE
-// Kept out of line: its slow path for huge arguments would be copied to every use.
+// Not inlined, because sincosf's slow path for huge arguments would be copied to every use.
 __device__ __noinline__ float2 sine_and_cosine_of_large(float x) {
     float2 result;
     sincosf(x, &result.x, &result.y);
@@ -19,13 +20,13 @@ __device__ __noinline__ float2 sine_and_cosine_of_large(float x) {
 
 __device__ __forceinline__ float2 sine_and_cosine(float x) {
 #if MIXED
-    // to [-pi, pi]: adding 1.5 * 2 ** 23 rounds to whole turns faster than rintf
+    // reduced to [-pi, pi]: adding 1.5 * 2 ** 23 rounds to whole turns faster than rintf
     const float turns = fmaf(x, 0.159154943f, 12582912.0f) - 12582912.0f;
     x = fmaf(turns, -6.283185482f, x);
     return make_float2(__sinf(x), __cosf(x));
 #elif HAS_SINE
     if (fabsf(x) > 30000.0f) return sine_and_cosine_of_large(x);
-    // to [-pi / 4, pi / 4] by pi / 2 in three parts, then polynomials fitted to least largest error
+    // reduced to [-pi / 4, pi / 4] with pi / 2 in three parts, then minimax polynomials
     const float quarters = rintf(x * 0.636619772f);
     float r = fmaf(quarters, -1.570796371f, x);
     r = fmaf(quarters, 4.371138829e-08f, r);
@@ -56,8 +57,9 @@ __device__ __forceinline__ float exponential(float x) {
 #endif
 }
 
-// The activation of z, which has the layer's frequency in it already, and its derivative if that
-// is to be kept. A variable sine grows faster with z as it is without the frequency.
+// Returns the activation of z, which is already multiplied by the layer's frequency, and sets its
+// derivative if that is to be kept. The growth of a variable sine depends on z without the
+// frequency.
 __device__ __forceinline__ float activation(float z, float inverse_frequency, float& derivative) {
 #if ACTIVATION == SINE
     const float2 both = sine_and_cosine(z);
@@ -89,7 +91,7 @@ __device__ __forceinline__ float activation(float z, float inverse_frequency, fl
 #endif
 }
 
-// d activation / d z, from what was kept: itself, or the activation.
+// Returns d activation / d z from the kept number: the derivative itself, or the activation.
 __device__ __forceinline__ float activation_derivative(float kept) {
 #if KEEPS_DERIVATIVES
     return kept;
@@ -102,8 +104,8 @@ __device__ __forceinline__ float activation_derivative(float kept) {
 #endif
 }
 
-// The activations of neighbours in place of their z, and what is to be kept of their derivatives. A
-// pair of them is a complex z for the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
+// Replaces z of neighbouring columns by their activations, and sets the derivatives to keep. For
+// the wavelet exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2), a pair of columns is a complex z.
 template <int COUNT>
 __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_frequency,
                                          float (&derivative)[COUNT]) {
@@ -127,7 +129,8 @@ __device__ __forceinline__ void activate(float (&z)[COUNT], float inverse_freque
 #endif
 }
 
-// Gradients of neighbours' activations -> gradients of their z, from what was kept, and the values.
+// Gradients of neighbouring columns' activations -> gradients of their z, from the kept numbers and
+// the values.
 template <int COUNT>
 __device__ __forceinline__ void differentiate(float (&gradient)[COUNT], const float (&kept)[COUNT],
                                               const float (&value)[COUNT]) {

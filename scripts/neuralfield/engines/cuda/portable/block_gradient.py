@@ -1,5 +1,7 @@
-"""The gradient of a hash grid's table where a batch has points in each block of an image; see
-`grid_blocks.cu`."""
+"""The gradient of a hash grid's table for batches with points in each block of an image.
+
+See `grid_blocks.cu`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,25 +25,26 @@ from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import Array, Device
 
 _ROUNDING_CELLS = 1e-3
-"""A point may lie so far beyond its block, by rounding."""
+"""Maximum distance, in cells, of a point outside its block, which is due to rounding."""
 
 _SLOTS_OF_LANE, _MOST_LANES = 12, 5
-"""About how many slots a lane visits, and the logarithm of the most lanes of a row."""
+"""Approximate number of slots that a lane visits, and base-2 logarithm of the maximum number of
+lanes for a row."""
 
 _MOST_CORNERS = 1 << 16
-"""The most corners along an axis, which kernels count in 16 bits."""
+"""Maximum number of corners along an axis, because kernels count them in 16 bits."""
 
 _VISITS_OF_SHARE = 4
-"""Visits of points by corners take less time than additions to memory if there are at most so many
-for each of these."""
+"""Maximum number of visits of points by corners, per addition to memory that they replace; more
+visits would take longer than the additions."""
 
 
 @dataclass(frozen=True)
 class _Corners:
-    """The corners of a level along an axis, from the first on, and the blocks beside each.
+    """The corners of a level along an axis, from `first` on, and the blocks beside each corner.
 
-    A row of `spans` has the first block and the one behind the last; there are pairs of them for
-    each number of blocks along the axis.
+    A row of `spans` has, for each number of blocks that there may be along the axis, the first
+    block beside a corner and the one after the last.
     """
 
     first: int
@@ -49,18 +52,18 @@ class _Corners:
 
     @property
     def corners(self) -> np.ndarray:
-        """The places of the corners along the axis."""
+        """The numbers of the corners along the axis."""
         return self.first + np.arange(len(self.spans))
 
     @property
     def counts(self) -> np.ndarray:
-        """Blocks beside each corner, at most."""
+        """The maximum number of blocks beside each corner."""
         return (self.spans[:, 1::2] - self.spans[:, ::2]).max(axis=1).clip(0)
 
 
 @dataclass(frozen=True)
 class _Tables:
-    """Tables that the kernel reads beside a batch, the same for all networks of a shape."""
+    """Tables that the kernel reads in addition to a batch, equal for all networks of one shape."""
 
     structs: list[tuple[int, ...]]
     blocks: int  # of threads
@@ -102,7 +105,7 @@ class BlockGradient:
 
 
 def is_faster_by_blocks(network: NetworkPlan, batch: BatchPlan) -> bool:
-    """Estimate whether `BlockGradient` takes less time than adding points' shares to memory."""
+    """Estimate whether `BlockGradient` is faster than adding points' contributions to memory."""
     finest = max(level.resolution for level in network.levels)
     if batch.blocks is None or finest >= _MOST_CORNERS:
         return False
@@ -156,8 +159,8 @@ def _axis(
     numbers: tuple[int, ...],
     footprint: bool,
 ) -> _Corners:
-    """Find the corners along an axis of `side` pixels, and the blocks beside them where there are
-    so many; with a `footprint` points may lie anywhere in their pixels.
+    """Find the corners along an axis of `side` pixels and, for each of the `numbers` of blocks, the
+    blocks beside each corner. With a `footprint`, points may lie anywhere in their pixels.
     """
 
     def cells(pixels: np.ndarray) -> np.ndarray:
@@ -180,7 +183,7 @@ def _block_levels(
 ) -> tuple[list[tuple[int, ...]], list[int]]:
     """Make the structs BlockLevel, and list the level of each block of threads.
 
-    `counts` are those of the corners of each of a level's rows.
+    `counts` has, for each level, the number of corners that share each row of the table.
     """
     structs, level_of_block = [], []
     places = [0, 0]  # the first of a level's spans along both axes

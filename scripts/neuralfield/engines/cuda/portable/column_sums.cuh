@@ -1,12 +1,13 @@
-// Sums over rows, where each thread has a group of neighbouring columns and every so many rows.
+// Sums over rows, in which each thread has a group of neighbouring columns of every row_step-th
+// row.
 #pragma once
 
 #include "../element.cuh"
 
-// The columns and rows of a (rows, width) array that a thread takes.
+// The columns and rows of a (rows, width) array that a thread processes.
 struct ColumnGroup {
     int column, first_row, row_step;
-    bool active;  // widths that do not divide the block leave threads over
+    bool active;  // false for the threads that are left if the width does not divide the block
 
     __device__ __forceinline__ explicit ColumnGroup(int width) {
         const int groups = width / GROUP;

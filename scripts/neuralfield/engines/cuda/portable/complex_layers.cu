@@ -1,5 +1,5 @@
-// A network of complex numbers as a real one of twice the width: its parameters into those of the
-// real one, and gradients back. Reference implementation: engines/complex_layers.py.
+// Converts the parameters of a network of complex numbers to those of a real network of twice the
+// width, and gradients back. Reference implementation: engines/complex_layers.py.
 #include "../dependent_launch.cuh"
 #include "../weight_blocks.cuh"
 
@@ -17,7 +17,7 @@ struct Work {
     int parts, part_stride;
     float copy_factor;
 
-    // Number -> distance of its first place from the tensor's.
+    // Returns the index of a number's first place in the tensor.
     __device__ __forceinline__ int place_of(int number) const {
         const int row = number / columns;
         return row * row_step * row_stride + (number - row * columns) * column_step;
@@ -33,7 +33,7 @@ __device__ __forceinline__ void put(const Work& work, int place, float value) {
                  work.backward);
 }
 
-// A thread has a number.
+// Each thread converts one complex number.
 extern "C" __global__ void __launch_bounds__(THREADS) make_real_parameters(const Work* works) {
     const Work work = works[blockIdx.x];
     wait_for_earlier_kernels();
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) make_real_parameters(const
     if (has_row && has_column) put(work, place + work.row_stride + 1, real);
 }
 
-// A lane has a number, a warp every eighth part of its gradient.
+// Each lane has one complex number, and each of 8 warps sums every eighth part of its gradient.
 extern "C" __global__ void __launch_bounds__(THREADS) make_complex_gradients(const Work* works) {
     __shared__ float2 sums[WARPS][32];
     const Work work = works[blockIdx.x];

@@ -1,5 +1,7 @@
-"""Passes over networks of complex numbers: a pass over the real network that computes the same. See
-`complex_layers.cu`."""
+"""Passes over networks of complex numbers, by a pass over an equivalent network of real numbers.
+
+See `complex_layers.cu`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,10 +18,10 @@ from neuralfield.engines.cuda.source import compile_module
 from neuralfield.system.device import Array, Device
 
 _ALIGNED_NUMBERS = 4
-"""Gradients begin at multiples of so many numbers, which the update reads at a time."""
+"""Alignment of gradients: the number of values that the update reads at a time."""
 
 _SUMMED_NUMBERS = 32
-"""Gradients of so many complex numbers are summed by a block."""
+"""Number of complex numbers whose gradients one thread block sums."""
 
 _WORK = np.dtype(
     [
@@ -34,13 +36,13 @@ _WORK = np.dtype(
 
 
 def make_pass(pass_type: Callable[[PassArguments], Pass], given: PassArguments) -> Pass:
-    """Make a pass of a type, over complex numbers where the network has them."""
+    """Make a pass of a type, within a `ComplexPass` if the network has complex numbers."""
     return ComplexPass(pass_type, given) if given.network.complex_tensors else pass_type(given)
 
 
 class ComplexPass(Pass):
-    """A pass over the real network that does the same as one with complex tensors, and what goes
-    before and behind it.
+    """A pass over the real network that is equivalent to one with complex tensors, with a kernel
+    before it that converts the parameters, and one after it that converts the gradients back.
     """
 
     def __init__(self, pass_type: Callable[[PassArguments], Pass], given: PassArguments) -> None:
@@ -92,13 +94,14 @@ class ComplexPass(Pass):
 
 
 def _starts(sizes: Mapping[str, int], multiple: int) -> tuple[dict[str, int], int]:
-    """Place arrays of these sizes in one, at multiples of a number; return also where it ends."""
+    """Return the starts of arrays of these sizes in a single array, as multiples of `multiple`, and
+    the size of that array."""
     ends = np.cumsum([-(-size // multiple) * multiple for size in sizes.values()]).tolist()
     return dict(zip(sizes, [0, *ends[:-1]], strict=True)), ends[-1]
 
 
 def _work(tensor: ComplexTensor, numbers: Array, starts: Mapping[str, int]) -> Any:
-    """Make the work for all of a tensor, whose parameters lie in `numbers`."""
+    """Make the struct Work for a whole tensor, whose parameters or gradients are in `numbers`."""
     work = np.zeros((), _WORK)
     work["real"] = _address(numbers, starts[tensor.real])
     if tensor.imaginary is not None:
@@ -110,7 +113,7 @@ def _work(tensor: ComplexTensor, numbers: Array, starts: Mapping[str, int]) -> A
 
 
 def _shared_out(work: Any, numbers: int) -> np.ndarray:
-    """Divide work among blocks that have so many numbers each."""
+    """Divide work among thread blocks that process `numbers` complex numbers each."""
     firsts = np.arange(0, work["size"], numbers)
     works = np.repeat(work, len(firsts))
     works["first"] = firsts
@@ -123,5 +126,5 @@ def _launch(device: Device, kernel: Any, works: np.ndarray) -> DependentLaunch:
 
 
 def _address(array: Array, offset: int) -> int:
-    """Return the address of one of an array's 32-bit numbers."""
+    """Return the address of element `offset` of an array of 32-bit numbers."""
     return array.data.ptr + 4 * offset

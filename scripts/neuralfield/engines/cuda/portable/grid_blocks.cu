@@ -1,31 +1,33 @@
-// The gradient of a hash grid where a batch has points in each block of an image, see nn/blocks.py.
+// The gradient of a hash grid for batches with points in each block of an image, see nn/blocks.py.
 // Reference implementation: fields/hashgrid.py.
 //
-// The blocks beside a corner are known beforehand, and each of them has its place in the batch. So
-// some lanes of a warp compute the gradient of a row of the table: they read the points of the
-// blocks beside its corners, and add up what these contribute, always in the same order.
+// The blocks beside a corner are known in advance, and each block has a fixed place in the batch.
+// Therefore each row of the table is assigned to some lanes of a warp: they read the points of the
+// blocks beside the row's corners, and add up the contributions of these points to the row's
+// gradient, always in the same order.
 //
-// Constants: POINTS (of a slot), TILE_PIXELS, TILE_ROWS (see BatchPlan), FEWEST (slots of a row of
-// blocks; others have one more), BLOCK_LEVELS (structs BlockLevel), and those of grid_corners.cuh.
+// Constants: POINTS (of a slot), TILE_PIXELS, TILE_ROWS (see BatchPlan), FEWEST (minimum number of
+// slots in a row of blocks; other rows have one more), BLOCK_LEVELS (structs BlockLevel), and those
+// of grid_corners.cuh.
 #include "grid_corners.cuh"
 
-// The corners of a level that are next to the image, and how they are worked on.
+// The corners of a level that are next to the image, and how they are distributed over threads.
 struct BlockLevel {
     int first_column, first_line;               // of corners
-    int across, down;                           // where it begins in the arrays of spans
-    int lanes, lanes_of_corners, lanes_across;  // of a row of the table: logarithms
+    int across, down;                           // where the level begins in the arrays of spans
+    int lanes, lanes_of_corners, lanes_across;  // of a row of the table: base-2 logarithms
     int first_block;                            // of threads
 };
 
 __constant__ BlockLevel block_levels[LEVELS] = BLOCK_LEVELS;
 
-// Blocks beside a column of corners, from the first to before the last: in rows of FEWEST blocks,
-// and in rows of one more.
+// Blocks beside a column of corners, from the first up to, but without, the last: in rows of FEWEST
+// blocks, and in rows of one block more.
 struct Span {
     int first, last, first_of_more, last_of_more;
 };
 
-// Adds what the points of a slot contribute to a corner.
+// Adds the contributions of the points of a slot to a corner.
 __device__ __forceinline__ void add_slot(Features& total, const float2* __restrict__ inputs,
                                          const element* __restrict__ gradients, int slot,
                                          int number, int resolution, int column, int line) {
@@ -42,8 +44,9 @@ __device__ __forceinline__ void add_slot(Features& total, const float2* __restri
     }
 }
 
-// The gradient of each row of the table; the corners that share a row are corners[starts[row]] and
-// on, with their columns and lines. Each block of threads works on one level. Grid: (blocks,).
+// Computes the gradient of each row of the table. The corners that share a row, as columns and
+// lines, are in `corners` from starts[row] on. Each block of threads works on one level. Grid:
+// (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_block_sums(
     const float2* __restrict__ inputs, const element* __restrict__ gradients,
     const int* __restrict__ first_slots, const Span* __restrict__ across,

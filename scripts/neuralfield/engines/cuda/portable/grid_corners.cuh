@@ -1,5 +1,5 @@
-// Grids of trained numbers: which rows of the table a point is interpolated from, and how features
-// of points and their gradients lie in memory.
+// Hash grids: the rows of the table that a point is interpolated from, and the memory layout of
+// features of points and of their gradients.
 //
 // Constants: LEVELS, GRID_LEVELS (structs GridLevel), FEATURES (numbers in a row of the table),
 // MIXED. Number `column` of row `row` is at row * ROW_STRIDE + column / 2 * PAIR_STRIDE + column %
@@ -10,7 +10,7 @@
 struct GridLevel {
     int resolution, start, rows;  // see fields/hashgrid.py
     unsigned int mask;            // rows - 1 where corners share rows, else 0
-    int columns, origin;          // else: corners of a line, and the row that (0, 0) would have
+    int columns, origin;          // if mask is 0: corners of a line, and the row (0, 0) would have
 };
 
 __constant__ GridLevel grid_levels[LEVELS] = GRID_LEVELS;
@@ -29,8 +29,8 @@ struct Near {
 __device__ __forceinline__ Near near_corner(float coordinate, int resolution) {
     const float unit = __fmul_rn(__fadd_rn(coordinate, 1.0f), 0.5f);
     const float position = __fmul_rn(unit, float(resolution));
-    // added to 2 ** 23 it is rounded down to a whole number, which its last bits are: faster than
-    // floorf and a conversion
+    // adding 2 ** 23 rounds the position down to a whole number, which is then in the last bits of
+    // the sum: this is faster than floorf and a conversion
     const int zero = 0x4B000000;
     const float whole = __fadd_rd(fmaxf(position, 0.0f), __int_as_float(zero));
     // a point on the far edge belongs to the last cell

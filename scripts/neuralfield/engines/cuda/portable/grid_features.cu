@@ -1,15 +1,15 @@
-// Features of points: a hash grid's rows at the corners around each, interpolated bilinearly.
+// Features of points: the table's rows at the corners around each point, interpolated bilinearly.
 // Reference implementation: fields/hashgrid.py.
 //
-// Neighbours in a batch of all pixels are neighbours in every grid, and mostly in the table too:
-// a row of a hashed grid is its column with some bits changed.
+// In a batch of all pixels, neighbouring points are neighbours in every grid, and mostly in the
+// table too, because a corner's row in a hashed grid is its column with some bits changed.
 //
 // Constants: LEVELS_ABREAST, PLACES, and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 
 // Rows beyond the valid ones are computed as for (0, 0). Neighbouring threads have LEVELS_ABREAST
-// levels of a row, and then the next row's; a thread has PLACES of them, THREADS apart. Grid:
-// (rows * LEVELS_ABREAST / (THREADS * PLACES), LEVELS / LEVELS_ABREAST).
+// levels of a row, and then those of the next row; a thread has PLACES pairs of a row and a level,
+// THREADS apart. Grid: (rows * LEVELS_ABREAST / (THREADS * PLACES), LEVELS / LEVELS_ABREAST).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_features(const float2* inputs,
                                                                     int valid_rows, int rows,
                                                                     const Features* table,

@@ -13,10 +13,10 @@ from neuralfield.engines.kernel_plan import NetworkPlan
 from neuralfield.system.device import Array
 
 _SECTOR_BYTES = 32
-"""The least that a GPU reads or writes at a time."""
+"""Minimum number of bytes that a GPU reads or writes at a time."""
 
 _PLACES = 4
-"""The points of a thread: the rows of the table for one come while those for the others do."""
+"""Number of points of a thread, whose rows of the table are loaded at the same time."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class FeatureLayout:
 
     @classmethod
     def of_rows(cls, width: int, *, is_mixed: bool) -> "FeatureLayout":
-        """Lay out rows of so many numbers, one after another."""
+        """Return the layout of rows of `width` numbers, one after another."""
         return cls(width, 2, is_mixed)
 
     @classmethod
     def of_pairs(cls, rows: int) -> "FeatureLayout":
-        """Lay out pairs of fp16 numbers: the first of all rows, then the second."""
+        """Return the layout of pairs of fp16 numbers: the first of all rows, then the second."""
         return cls(2, 2 * rows, True)
 
 
@@ -66,7 +66,7 @@ def struct_list(structs: list[tuple[int, ...]]) -> str:
 
 
 class GridFeatures:
-    """Features of points, from the table as it is at each launch."""
+    """Computes features of points; each launch reads the table as it is then."""
 
     def __init__(self, network: NetworkPlan, arrays: NetworkArrays, layout: FeatureLayout) -> None:
         self._table = arrays.parameters[arrays.offsets["encoding.table"] :]
@@ -78,10 +78,10 @@ class GridFeatures:
         self._kernel = compile_kernel(path, "grid_features", constants)
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
-        """Compute features of rows, of which `inputs` has the valid ones; the others get those of
-        (0, 0).
+        """Return the launch that computes features of rows; `inputs` has the valid rows, and the
+        other rows get the features of (0, 0).
 
-        The first number of `features`, which is written, is the first row's.
+        The launch writes to `features`, whose first number is that of the first row.
         """
         arguments = (inputs, np.int32(valid_rows), np.int32(rows), self._table, features)
         levels_abreast, groups = self._levels
@@ -90,7 +90,7 @@ class GridFeatures:
 
 
 def _levels_abreast(network: NetworkPlan, layout: FeatureLayout) -> int:
-    """Count the levels of a row that lie in as much memory as a GPU writes at a time."""
+    """Count the levels of a row that fit in the memory that a GPU writes at a time."""
     if layout.pair_stride != 2:
         return 1
     level_bytes = network.table_shape[1] * (2 if layout.is_mixed else 4)

@@ -1,9 +1,10 @@
 """The gradient of a hash grid's table, from gradients of points' features, on a GPU.
 
-Where each step sees all pixels of an image, sums go along its lines and then down; see
-`grid_image.cu`. Where it sees a pixel of each block, a row of the table knows the blocks beside
-it; see `block_gradient`. Any other points add their shares up in whole numbers; see
-`grid_points.cu`. All give the same bytes each time.
+If each step sees all pixels of an image, gradients are summed along its lines and then down the
+lines; see `grid_image.cu`. If it sees a pixel of each block, each row of the table gathers the
+gradients of the points in the blocks beside its corners; see `block_gradient`. The contributions of
+any other points are added up as whole numbers; see `grid_points.cu`. All three give the same bytes
+each time.
 """
 
 import math
@@ -29,36 +30,38 @@ from neuralfield.images.coordinates import axis_centres, extent
 from neuralfield.system.device import Array, Device
 
 _MOST_IMAGE_ROWS = 1 << 24
-"""The most rows whose gradients and sums lie in memory at once. Part of the result."""
+"""Maximum number of rows whose gradients and sums are in memory at the same time. The result
+depends on it."""
 
 _LARGEST_DERIVATIVE = 64.0
-"""The largest gradient with respect to a feature, summed over the batch and not yet divided by its
-size; a larger one counts as this. fp16's largest number, scaled."""
+"""Maximum gradient with respect to a feature, of the loss summed over the batch and not yet divided
+by its size; larger gradients are clipped. About fp16's largest number over the gradient scale."""
 
 _WHOLE_BITS = 62
-"""Bits of a sum in 64 bits: one is its sign, and one is left free."""
+"""Number of bits for a sum's size in 64 bits: one bit is the sign, and one is left free."""
 
 
 class TableGradient(Protocol):
-    """Makes the gradient of a table out of gradients that a pass leaves, chunk by chunk."""
+    """Computes the gradient of a table from the gradients of features that a pass writes, chunk by
+    chunk."""
 
     keeps_all: bool
-    """Whether gradients of all chunks are kept until the last, not each in the place of the one
-    before."""
+    """Whether the gradients of all chunks are kept until the last chunk. Otherwise those of each
+    chunk overwrite those of the chunk before."""
 
     array: Array
-    """float32, shape (table's rows * features,) and up to three more: the gradient, as many times
-    as large as the gradients."""
+    """The gradient of the table, scaled as the gradients of features are; float32, shape (table's
+    rows * features,) and up to three numbers more."""
 
     memory_bytes: int
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
     ) -> Sequence[Callable[[], None]]:
-        """List the launches that are due after a chunk of `rows` rows.
+        """List the launches to make after a chunk of `rows` rows.
 
-        The first number of `gradients`, and of `inputs`, shape (n, 2), is that of the chunk's first
-        row, or the batch's where all are kept; rows beyond the inputs have no gradients.
+        `gradients`, and `inputs`, shape (n, 2), begin with the chunk's first row or, with
+        `keeps_all`, with the batch's first row; rows beyond the inputs have no gradients.
         """
         ...
 
@@ -94,10 +97,10 @@ class _ImageGradient:
             [grids.axis_corners(axis, level.resolution) for level in network.levels]
             for axis in centres
         )
-        # sums along lines, and rows of the table, of each level
+        # numbers of sums along lines, and of rows of the table, of each level
         sums = [image[1] * len(level.corners) for level in across]
         works = sums, [level.rows for level in network.levels]
-        # the first block of each level, and behind them all blocks, of each kernel
+        # for each kernel, the first block of each level, and last the number of all blocks
         blocks = [np.cumsum([0, *(-(-work // THREADS) for work in level)]) for level in works]
         self._blocks = [int(firsts[-1]) for firsts in blocks]
         constants = grid_constants(network, layout) | {
@@ -133,7 +136,7 @@ class _ImageGradient:
             self._kernels, self._blocks, strict=True
         )
         return [
-            # not while a fused pass ends, which leaves hardly any of the first-level cache
+            # not dependent: a fused pass that is still running leaves hardly any L1 cache
             Launch(lines, (line_blocks,), arguments[0]),
             DependentLaunch(self._device, rows_of_table, row_blocks, THREADS, arguments[1]),
         ]
@@ -156,8 +159,8 @@ def _image_levels(
 def _corners_of_all_rows(
     network: NetworkPlan, across: list[grids.AxisCorners], down: list[grids.AxisCorners]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """List all rows' corners one after another, and before them where each row's begin, int32,
-    shape (rows + 1,); see `grids.corners_of_rows`."""
+    """Return where each row's corners begin, int32, shape (rows + 1,), and all rows' corners one
+    after another; see `grids.corners_of_rows`."""
     levels = [
         grids.corners_of_rows(level, columns.corners, lines.corners)
         for level, columns, lines in zip(network.levels, across, down, strict=True)
@@ -193,7 +196,8 @@ class _PointGradient:
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
     ) -> Sequence[Callable[[], None]]:
-        """Add the chunk's shares, and after the last chunk take their sums."""
+        """List the launch that adds the chunk's contributions and, after the last chunk, the one
+        that converts their sums."""
         valid_rows = np.int32(min(rows, len(inputs)))
         grid = (-(-rows // THREADS), self._levels)
         launches = [Launch(self._add, grid, (inputs, valid_rows, gradients, self._sums))]

@@ -1,10 +1,10 @@
-// The gradient of a hash grid where the points are the centres of all pixels of an image, in
-// order. Reference implementation: fields/hashgrid.py.
+// The gradient of a hash grid for batches of the centres of all pixels of an image, in order.
+// Reference implementation: fields/hashgrid.py.
 //
-// A corner's weight at a pixel is a factor of the column times one of the line. So gradients are
-// first summed along each line of pixels, for each column of corners, and these sums then down the
-// lines, for each corner; a row of the table adds up the corners that share it. Every sum is one
-// thread's, in one order.
+// A corner's weight at a pixel is a factor for the pixel's column times a factor for its line.
+// Therefore gradients are first summed along each line of pixels, for each column of corners. These
+// sums are then summed down the lines, for each corner, and the results of all corners that share a
+// row of the table are added up. Each sum is computed by one thread, in a fixed order.
 //
 // Constants: WIDTH, HEIGHT (of the image), IMAGE_LEVELS (structs ImageLevel), and those of
 // grid_corners.cuh.
@@ -21,15 +21,15 @@ struct ImageLevel {
 
 __constant__ ImageLevel image_levels[LEVELS] = IMAGE_LEVELS;
 
-// Returns the level of this block; the last ones have the most blocks.
+// Returns the level of this block; the search begins with the last levels, which have most blocks.
 __device__ __forceinline__ int level_of_block(int kernel) {
     int number = LEVELS - 1;
     while (int(blockIdx.x) < image_levels[number].first_block_of[kernel]) --number;
     return number;
 }
 
-// Pixels along an axis that a corner is next to: the first ones are behind it, with `part` as their
-// weight, and from the middle on they are before it, with 1 - part.
+// Pixels along an axis that are next to a corner: those before `middle` are in the cell before the
+// corner, and their weight is their part; the others are in the cell after it, with 1 - part.
 struct Span {
     int first, middle, last;
 
@@ -38,7 +38,8 @@ struct Span {
     }
 };
 
-// Sums gradients along lines: one for each line of pixels and column of corners. Grid: (blocks,).
+// Sums gradients along lines: one sum for each line of pixels and column of corners. Grid:
+// (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
     const element* __restrict__ gradients, const Span* __restrict__ spans,
     const float* __restrict__ parts, Features* __restrict__ sums) {
@@ -57,8 +58,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_line_sums(
     sums[level.first_sum + place] = sum;
 }
 
-// The gradient of a row of the table: sums down the lines of the corners that share it, which are
-// corners[starts[row]] and on, counted line by line. Grid: (blocks,).
+// Computes the gradient of each row of the table, as sums down the lines for the corners that share
+// the row. These are in `corners` from starts[row] on, numbered line by line. Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_row_sums(
     const Features* __restrict__ sums, const Span* __restrict__ spans,
     const float* __restrict__ parts, const int* __restrict__ starts,

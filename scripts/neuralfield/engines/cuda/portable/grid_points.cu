@@ -1,14 +1,14 @@
 // The gradient of a hash grid for any points. Reference implementation: fields/hashgrid.py.
 //
-// Threads add to the same rows in any order, and the sums are the same all the same: shares are
-// rounded to whole multiples of 1 / UNITS, and sums of whole numbers are exact.
+// Threads add to the same rows in any order, but the sums do not depend on the order: contributions
+// are rounded to whole multiples of 1 / UNITS, and sums of whole numbers are exact.
 //
-// Constants: UNITS (a power of two), LARGEST (of a gradient: UNITS * LARGEST * rows is below 2^63),
-// and those of grid_corners.cuh.
+// Constants: UNITS (a power of two), LARGEST (limit of a gradient: UNITS * LARGEST * rows is below
+// 2^63), and those of grid_corners.cuh.
 #include "grid_corners.cuh"
 
-// Counts the lanes, in groups of 2, 4, ... 32 side by side, whose points are in one cell: points
-// that follow each other often are.
+// Returns the size, 1, 2, 4, ... or 32, of the largest aligned group of lanes around this lane
+// whose points are all in one cell, as consecutive points often are.
 __device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
     int lanes = 1;
 #pragma unroll
@@ -23,7 +23,7 @@ __device__ __forceinline__ int lanes_of_cell(Near x, Near y) {
     return lanes;
 }
 
-// Adds the points' shares. Grid: (rows / THREADS, LEVELS).
+// Adds the points' contributions to the sums. Grid: (rows / THREADS, LEVELS).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const float2* inputs,
                                                                       int valid_rows,
                                                                       const element* gradients,
@@ -44,7 +44,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const floa
             const float number = fminf(fmaxf(gradient.numbers[j], -float(LARGEST)), float(LARGEST));
             shares[i][j] = __float2ll_rn(corners.weights[i] * number * float(UNITS));
         }
-    // lanes add their shares up before anything goes to memory
+    // lanes whose points are in one cell first add up their contributions among themselves
     const int lanes = lanes_of_cell(x, y);
     for (int distance = 1; __any_sync(~0u, lanes > distance); distance *= 2)
 #pragma unroll
@@ -65,7 +65,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void grid_add_points(const floa
                           (unsigned long long)shares[i][j]);
 }
 
-// Converts sums to numbers with fractions; they begin anew. Grid: (count / THREADS,).
+// Converts the sums to float32, and sets them to zero. Grid: (count / THREADS,).
 extern "C" __global__ __launch_bounds__(THREADS) void grid_take_sums(long long* sums,
                                                                      float* gradient, int count) {
     const int i = int(blockIdx.x * blockDim.x + threadIdx.x);

@@ -9,12 +9,13 @@ from neuralfield.fields.hashgrid import Level
 
 @dataclass(frozen=True)
 class AxisCorners:
-    """Corners of a grid along one axis of an image, and the pixels that each is next to.
+    """Corners of a grid along one axis of an image, and the pixels next to each corner.
 
     `corners`, shape (k,), are those next to any pixel, in order. `spans` has shape (k, 3): pixels
-    from the first to the second lie behind the corner, in the cell before it, and have their part
-    as weight; those from the second to the third lie before it, with 1 - part. `parts`, shape (n,),
-    is how far each pixel is from the corner before it, in cells.
+    from the first number to the second lie in the cell before the corner, and their weight is their
+    part; pixels from the second number to the third lie in the cell after it, and their weight is
+    1 - part. `parts`, shape (n,), are the distances of each pixel from the corner before it, in
+    cells.
     """
 
     corners: np.ndarray
@@ -30,7 +31,7 @@ def axis_corners(centres: np.ndarray, resolution: int) -> AxisCorners:
     before = np.clip(np.floor(position), 0, resolution - 1)
     near = before.astype(np.int64)
     corners = np.unique(np.concatenate([near, near + 1]))
-    # all are whole numbers: the first pixel at a corner or beyond
+    # the first pixel whose cell begins at a corner or beyond; all numbers are whole
     spans = np.stack([np.searchsorted(near, corners + step) for step in (-1, 0, 1)], axis=1)
     return AxisCorners(corners, spans.astype(np.int32), position - before)
 
@@ -40,8 +41,8 @@ def corners_of_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find which of the corners in these columns and lines share a row of the table.
 
-    Returned are how many corners each of the level's rows has, and the corners, shape (lines *
-    columns,), row by row; corners are counted line by line.
+    Return the number of corners of each of the level's rows, and the corners, shape (lines *
+    columns,), in the order of their rows; corners are numbered line by line.
     """
     rows = level.row_of(columns[None, :], lines[:, None]).ravel() - level.start
     return np.bincount(rows, minlength=level.rows), np.argsort(rows, kind="stable").astype(np.int32)

@@ -1,4 +1,4 @@
-"""The forward half of the portable kernels, which training and rendering share."""
+"""The forward pass of the portable kernels, which training and rendering share."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -20,13 +20,13 @@ from neuralfield.engines.kernel_plan import (
 from neuralfield.system.device import Array, Device
 
 BLOCK_ROWS = 128
-"""Rows of a block of the kernels: arrays of activations have a whole number of blocks."""
+"""Number of rows of a block of the kernels; arrays of activations have whole blocks."""
 
 MAX_WIDTH = 512
 
 _WIDTH_STEP = 64
 _FACTOR_COLUMNS = {True: 32, False: 64}
-"""Columns of each part in a tile of `forward_product`, in mixed precision or not."""
+"""Number of columns of each factor in a tile of `forward_product`, in mixed precision or not."""
 _LAYER_WEIGHTS = np.dtype(
     [
         *((name, "u8") for name in ("weight", "bias", "forward", "backward", "scaled_bias")),
@@ -43,7 +43,7 @@ _LAYER_WEIGHTS = np.dtype(
 class Activations:
     """The arrays that a chunk of rows passes through."""
 
-    values: list[Array | None]  # the input of each layer; None where that is the inputs themselves
+    values: list[Array | None]  # the input of each layer; None for coordinates
     derivatives: list[Array | None]
     """Derivatives of `ACTIVATIONS_WITH_KEPT_DERIVATIVES`; for products, all factors side by side.
     """
@@ -72,18 +72,18 @@ def layer_kernels(
 
 
 def padded(width: int) -> int:
-    """Round a width up to one that the kernels' tiles divide."""
+    """Round a width up to a multiple of the width of the kernels' tiles."""
     return -(-width // _WIDTH_STEP) * _WIDTH_STEP
 
 
 def tile_side(*widths: int) -> int:
-    """Choose the side of tiles that divide padded widths."""
+    """Choose the larger side of square tiles, 128 or 64, that divides all padded widths."""
     return 64 if any(width % 128 for width in widths) else 128
 
 
 def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Say why the portable kernels cannot work on a network, or return None; a `compute_capability`
-    of 75 is 7.5.
+    """Return why the portable kernels do not support a network, or None if they do; a
+    `compute_capability` of 75 is 7.5.
     """
     if compute_capability < 75:
         return "a GPU with compute capability below 7.5"
@@ -101,11 +101,12 @@ def whole_blocks(rows: int) -> int:
 
 
 class LayerForward:
-    """A network's weights, made ready for the kernels, and its layers but the last.
+    """A network's weights in the layout of the kernels, and the launches of all layers but the
+    last.
 
-    Each `prepare` reads the parameters anew; if `trained`, transposed weights are made, too. A
-    network of one layer is always float32: there is nothing to gain, and its inputs are
-    coordinates, which fp16 would round to whole pixels.
+    Each `prepare` reads the parameters anew; with `trained`, it makes transposed weights, too. A
+    network of one layer is always computed in float32, because fp16 would not make it faster, and
+    would round its inputs, which are coordinates, to whole pixels.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class LayerForward:
 
     @property
     def feature_layout(self) -> FeatureLayout:
-        """The layout of the first layer's input, where that is features."""
+        """The layout of the first layer's input, if that consists of features."""
         return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
 
     @property
@@ -150,7 +151,7 @@ class LayerForward:
         return sum(array.nbytes for group in copies for array in group.values())
 
     def row_bytes(self, *, keep: bool) -> int:
-        """Count the bytes that `allocate` takes for a row."""
+        """Return the number of bytes that `allocate` allocates for a row."""
         hidden = list(zip(self.network.layers[:-1], self.widths[1:], strict=True))
         if keep:
             values = sum(width * (1 + _kept_parts(layer)) for layer, width in hidden)
@@ -159,7 +160,7 @@ class LayerForward:
         return (values + self.has_features * self.widths[0]) * np.dtype(self.dtype).itemsize
 
     def allocate(self, rows: int, *, keep: bool) -> Activations:
-        """Allocate arrays for so many rows; without `keep`, layers take turns with two of them."""
+        """Allocate arrays for `rows` rows; without `keep`, all layers use two arrays in turn."""
         widest = max(self.widths[1:], default=0)
         turns = [] if keep else [self.xp.zeros(rows * widest, self.dtype) for _ in range(2)]
         features = self.xp.zeros((rows, self.widths[0]), self.dtype) if self.has_features else None
@@ -173,20 +174,20 @@ class LayerForward:
         return Activations(values, derivatives)
 
     def kernels(self, index: int) -> Any:
-        """Return the module of layers.cu for a layer; any, where it has no activation."""
+        """Return the module of layers.cu for a layer's activation, or any if it has none."""
         layer = self.network.layers[index]
         name = layer.activation or ACTIVATIONS[0]
         return layer_kernels(name, self.is_mixed, layer.factors, layer.wavelet_scale)
 
     def parameter(self, name: str) -> Array | None:
-        """Return the parameters from `name` on, or None if there is none of that name."""
+        """Return the parameters from `name` on, or None if the network has none of that name."""
         start = self._arrays.offsets.get(name)
         return None if start is None else self._arrays.parameters[start:]
 
     def launches(self, inputs: Array, rows: int, activations: Activations) -> list[Launch]:
         """List the launches from inputs, float32 of shape (n, 2), to the last layer's input.
 
-        `rows` are whole blocks; those beyond the inputs' are computed as for (0, 0).
+        `rows` is a whole number of blocks; rows beyond the inputs are computed as for (0, 0).
         """
         launches = []
         present = np.int32(min(rows, len(inputs)))
@@ -229,7 +230,7 @@ class LayerForward:
     def _encoding(self, inputs: Array, present: Any, rows: int, features: Any) -> Launch:
         if self.network.encoding == "hashgrid":
             return self._grids.launch(inputs, int(present), rows, features)
-        # these two kernels have no activation in them
+        # the two kernels below do not depend on the activation
         kernels = self.kernels(0)
         head, tail = (inputs, present, np.int32(rows)), (features, np.int32(self.widths[0]))
         frequencies = self._arrays.frequencies
@@ -268,7 +269,7 @@ class LayerForward:
 
 
 def _kept_parts(layer: LayerPlan) -> int:
-    """Count the numbers that are kept for each value of a layer, for the backward half."""
+    """Count the numbers that are kept for each value of a layer, for the backward pass."""
     if layer.activation == "product":
         return layer.factors
     return int(layer.activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES)

@@ -32,7 +32,7 @@ from neuralfield.system.device import Array
 
 _MOST_ROWS = 1 << 21
 _ROWS_PER_SPLIT = 512
-"""A sum over fewer rows is not worth an array of its own."""
+"""Minimum number of rows for which a partial sum gets an array of its own."""
 
 
 class LayerPass(Pass):
@@ -40,7 +40,8 @@ class LayerPass(Pass):
 
     name = "layers"
     memory_budget_bytes = 2 << 30
-    """The most bytes of activations. Part of the result: gradients are added up chunk by chunk."""
+    """Maximum number of bytes of activations. The result depends on it, because gradients are added
+    up chunk by chunk."""
 
     def __init__(self, given: PassArguments) -> None:
         super().__init__(given.device)
@@ -79,7 +80,7 @@ class LayerPass(Pass):
     def unsupported_reason(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        """Say why this pass cannot be taken, or return None; compute capability 75 is 7.5."""
+        """Return why this pass cannot be used, or None; a compute capability of 75 is 7.5."""
         if precision not in ("float32", "mixed"):
             return f"precision {precision}"
         reason = network.unsupported_reason(precision)
@@ -92,7 +93,7 @@ class LayerPass(Pass):
         return [self._partials[name] for name in self._network.parameter_names]
 
     def _kept_derivative_rows(self) -> int:
-        """Count the rows whose features' gradients lie in memory at once."""
+        """Count the rows whose features' gradients are in memory at the same time."""
         if self._table is None:
             return 0
         return whole_blocks(self._batch.rows) if self._table.keeps_all else self._chunk_rows
@@ -117,14 +118,14 @@ class LayerPass(Pass):
             self._splits[index] = splits
             weight = self._zeros((splits, inner, outer))
             bias = self._zeros((splits * (inner // side), outer))
-            # a row of a product's weights is a row for each factor
+            # for a product, a row of weights consists of one row for each factor
             row = forward.widths[index + 1]
             self._add_partials(f"layers.{index}.weight", weight, inner * outer, row, 0)
             self._add_partials(f"layers.{index}.bias", bias, outer, row, 0)
         if 0 not in forward.matrices and last:
             outer = forward.widths[1]
             sums = self._zeros((self._row_blocks, 3, outer))
-            # the sums of gradients are the bias's, and the weights' of an input that is one
+            # the plain sums of gradients are those of the bias, and of weights whose input is one
             skipped = 0 if self._network.encoding == "corners" else outer
             self._add_partials("layers.0.weight", sums, 3 * outer, outer, skipped)
             self._add_partials("layers.0.bias", sums, 3 * outer, outer, 0)

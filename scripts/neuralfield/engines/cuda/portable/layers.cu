@@ -1,9 +1,9 @@
-// Forward and backward of a network, layer by layer, on any GPU.
+// Forward and backward pass of a network, layer by layer, on any GPU.
 //
-// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes come at run time.
-// Arrays of activations are (rows, stride): rows are whole blocks of 128, strides multiples of 64
-// with columns beyond a layer's width of no effect, because weights are zero there. Rows beyond a
-// batch's have no gradient.
+// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes are kernel arguments.
+// Arrays of activations are (rows, stride): rows are whole blocks of 128, and strides are multiples
+// of 64. Columns beyond a layer's width have no effect, because weights are zero there. Rows beyond
+// the batch have no gradient.
 #include "activation.cuh"
 #include "column_sums.cuh"
 #include "../element.cuh"
@@ -16,7 +16,7 @@
 
 #define BLOCK_ROWS 128
 
-// One layer's parameters, and where their copies for products go.
+// One layer's parameters, and the places of their copies for products.
 struct LayerWeights {
     const float* weight;  // (fan_in, fan_out)
     const float* bias;    // (fan_out,) or null
@@ -51,7 +51,7 @@ __device__ __forceinline__ float2 input_of(const float2* inputs, int row, int va
     return row < valid_rows ? inputs[row] : make_float2(0.0f, 0.0f);
 }
 
-// T_degree, by T_k+1 = 2 x T_k - T_k-1; T_-1 is T_1.
+// Computes T_degree of both coordinates, by T_k+1 = 2 x T_k - T_k-1; T_-1 is T_1.
 __device__ __forceinline__ float2 chebyshev_polynomials(float2 point, int degree) {
     float2 before = point, polynomial = make_float2(1.0f, 1.0f);
     for (int k = 0; k < degree; ++k) {
@@ -63,8 +63,8 @@ __device__ __forceinline__ float2 chebyshev_polynomials(float2 point, int degree
     return polynomial;
 }
 
-// [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count). Behind them
-// T_k(x), T_k(y) for k = 0 .. polynomials - 1.
+// Computes [sin(2 pi B p), cos(2 pi B p)] for rows 0 .. rows - 1; frequencies B are (2, count).
+// T_k(x), T_k(y) for k = 0 .. polynomials - 1 follow them.
 extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows, int rows,
                                             const float* frequencies, int count, int polynomials,
                                             element* features, int stride) {
@@ -79,7 +79,7 @@ extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows
             pair[1] = to_element(both.y);
             continue;
         }
-        // in turns, and whole turns left out before anything is rounded coarsely
+        // in turns, from which whole turns are subtracted before a coarser rounding
         const float turns =
             fmaf(point.x, frequencies[column], point.y * frequencies[count + column]);
         float sine, cosine;
@@ -89,7 +89,7 @@ extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows
     }
 }
 
-// Copies the inputs as they are, for a network of one layer; `ones`: with a one before them.
+// Copies the inputs as they are, for a network of one layer; with `ones`, after a number 1.
 extern "C" __global__ void plain_inputs(const float2* inputs, int valid_rows, int rows, int ones,
                                         element* features, int stride) {
     const int row = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -108,7 +108,7 @@ extern "C" __global__ void grid_inputs(const float* columns, const float* rows, 
     if (i < count) inputs[i] = make_float2(columns[(first + i) % width], rows[(first + i) / width]);
 }
 
-// Puts activations where they belong, and those derivatives that are kept (null: none are).
+// Stores activations, and derivatives if they are kept and `derivatives` is not null.
 struct KeepActivation {
     float inverse_frequency;
     element* values;
@@ -123,7 +123,7 @@ struct KeepActivation {
     }
 };
 
-// Computes the first layer from inputs in float32: a depth of 2 is too little for a matrix unit.
+// Computes the first layer from inputs in float32: a depth of 2 is too small for tensor cores.
 // Grid: (rows / 128,).
 extern "C" __global__ __launch_bounds__(THREADS) void first_forward(
     const float2* inputs, int valid_rows, const float* weight, const float* bias, int ones,
@@ -215,8 +215,8 @@ __device__ __forceinline__ void forward(const element* activations, int depth,
 #define FACTOR_ROWS (FACTORS > 2 ? 64 : 128)
 #endif
 
-// values = the product of the parts of (activations weight + bias), a tile of the same columns of
-// all parts at a time. Grid: (as many tiles as have values, rows / 128).
+// values = the product of the parts of (activations weight + bias), computed in tiles with the same
+// columns of all parts. Grid: (tiles that contain values, rows / 128).
 extern "C" __global__ __launch_bounds__(PRODUCT_THREADS, FACTORS > 3 ? 1 : 2) void forward_product(
     const element* activations, int depth, const element* weight, const float* bias,
     element* values, element* factors, int stride) {
@@ -247,7 +247,7 @@ extern "C" __global__ __launch_bounds__(PRODUCT_THREADS, FACTORS > 3 ? 1 : 2) vo
 }
 #endif
 
-// Asks the second-level cache for a tile that is needed when the product is done.
+// Prefetches a tile that is needed after the product into the L2 cache.
 template <int COLUMNS>
 __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     constexpr int LINE = 128 / sizeof(element), LINES = COLUMNS / LINE;
@@ -257,8 +257,8 @@ __device__ __forceinline__ void prefetch_tile(const element* tile, int stride) {
     }
 }
 
-// before = (gradients weight^T) * derivative of the activation before, where there is one, from
-// what it kept and its values. Grid: (fan_in / COLUMNS, rows / 128).
+// before = (gradients weight^T) * derivative of the activation of the layer before, if it has one,
+// which is computed from the kept numbers and the values. Grid: (fan_in / COLUMNS, rows / 128).
 template <int COLUMNS, bool IS_ACTIVATED = true>
 __device__ __forceinline__ void backward(const element* gradients, int depth, const element* weight,
                                          const element* kept, const element* values,
@@ -292,8 +292,8 @@ __device__ __forceinline__ void backward(const element* gradients, int depth, co
         gradients + row0 * depth, depth, weight + column0, stride, depth, finish);
 }
 
-// Parts of activations^T gradients, and of the sums over rows of gradients. Each split has its
-// share of the rows; bias parts are as many as splits times gridDim.x.
+// Computes partial sums of activations^T gradients, and of the sums of gradients over rows. Each
+// split has its share of the rows; there are splits * gridDim.x partial sums for the bias.
 // Grid: (fan_in / SIDE, fan_out / SIDE, splits).
 template <int SIDE>
 __device__ __forceinline__ void gradient(const element* activations, int fan_in,

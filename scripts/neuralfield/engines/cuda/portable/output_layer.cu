@@ -1,4 +1,5 @@
-// The last layer, the loss, and their backward: one reading of the last activations.
+// The last layer, the loss, and the backward pass of both, with a single pass over the last
+// activations.
 //
 // Constants: those of NetworkPlan and BatchPlan, ACTIVATION and FACTORS (of the layer before),
 // MIXED, GRADIENT_SCALE.
@@ -17,9 +18,10 @@ __device__ __forceinline__ float mean_of_points(const float* values, int first, 
     return sum / float(count);
 }
 
-// From values (64, CHANNELS) of a tile to the gradients of the unnormalised loss with respect to z,
-// GRADIENT_SCALE times; adds this thread's loss and squared error. `mean_gradients` is for the
-// gradients with respect to the means of the two groups of points, of each pixel and channel.
+// Computes, from the values (64, CHANNELS) of a tile, the gradients of the unnormalised loss with
+// respect to z, times GRADIENT_SCALE, and adds this thread's loss and squared error.
+// `mean_gradients` is memory for the gradients with respect to the means of the two groups of
+// points, of each pixel and channel.
 __device__ __forceinline__ void loss_and_gradients(const float* values, float* gradients,
                                                    float* mean_gradients, int tile,
                                                    const float* targets, const float* slot_weights,
@@ -80,11 +82,11 @@ __device__ __forceinline__ double block_sum(double value, double* scratch) {
     return scratch[0];
 }
 
-// Block b has tiles b, b + blocks, ... of those from first_tile on, of which the arrays begin with
-// the first; tiles beyond the batch's have gradient 0.
+// Block b has tiles b, b + blocks, ... of a chunk. The arrays of activations begin with the chunk's
+// first tile, which is number first_tile of the batch; tiles beyond the batch have gradient 0.
 //
-// kept: what the layer before kept of its activations; gradients: d loss / d z of that layer (null
-// for a network of one layer). partials of block b: weight (width, CHANNELS), then bias
+// kept: numbers that the layer before kept for its derivatives; gradients: d loss / d z of that
+// layer (null for a network of one layer). partials of block b: weight (width, CHANNELS), then bias
 // (CHANNELS,). loss_partials of block b: its part of the mean loss and the mean squared error.
 // Grid: (blocks,).
 extern "C" __global__ __launch_bounds__(THREADS, 2) void output_layer(

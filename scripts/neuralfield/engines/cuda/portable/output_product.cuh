@@ -1,4 +1,4 @@
-// The last layer: few channels from many activations, by the 8 warps of a block for 64 rows.
+// The last layer, with few channels and many activations; a block's 8 warps compute 64 rows of it.
 //
 // Constants: CHANNELS (1 to 4), MIXED.
 #pragma once

@@ -7,8 +7,8 @@
 
 #include "../element.cuh"
 
-// A group of products, and their factors where these are kept; `factors` and `values` are where the
-// group of the first part, and that of the products, go.
+// Stores a group of products in `values`, and their factors, if they are kept (not null), in
+// `factors`, which is the place of the first part's group.
 __device__ __forceinline__ void put_product(const float (&z)[FACTORS][GROUP], element* values,
                                             element* factors, int stride) {
     float product[GROUP];
@@ -24,7 +24,7 @@ __device__ __forceinline__ void put_product(const float (&z)[FACTORS][GROUP], el
     for (int part = 0; part < FACTORS; ++part) store_group(factors + part * stride, z[part]);
 }
 
-// Gradients of a group of products -> gradients of their factors: times all other factors.
+// Gradients of a group of products -> gradients of their factors: multiplied by all other factors.
 __device__ __forceinline__ void put_gradients_of_factors(const float (&gradient)[GROUP],
                                                          const element* factors, element* gradients,
                                                          int stride) {
