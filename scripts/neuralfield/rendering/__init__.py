@@ -1,4 +1,4 @@
-"""Renderers of pixels: `render` asks for pixels and never knows which renderer it has."""
+"""Renderers of pixels, with one interface, so that `render` does not depend on their kind."""
 
 from functools import partial
 from typing import Protocol
@@ -21,29 +21,29 @@ from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 
 class Renderer(Protocol):
-    """A network, ready to render pixels with."""
+    """A network that is prepared for rendering pixels."""
 
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
         """Compute means and spreads of pixels, on the current stream.
 
-        `columns` and `rows` have x and y of the pixels' centres, and `offsets`, shape (samples, 2),
-        lead from there to the samples; all are float64. `which` are the numbers of the pixels to
-        render, counted row by row; None: all of them. Returned are the means over the samples,
-        shape (n, channels), not clipped, and the largest difference between two samples of each
-        pixel, shape (n,).
+        `columns` and `rows` are x and y of the pixels' centres, and `offsets`, shape (samples, 2),
+        are those of the samples from the centre; all are float64. `which` has the numbers of the
+        pixels to render, counted row by row; None means all pixels. Return the means over the
+        samples, shape (n, channels), not clipped, and the largest difference between two samples of
+        each pixel, shape (n,).
         """
         ...
 
     def close(self) -> None:
-        """Release what is not memory."""
+        """Release all resources except memory."""
         ...
 
 
 def make_renderer(model: Trained, device: Device, threads: int = 1) -> Renderer:
-    """Make the fastest renderer for a model, in the precision of its training; `threads` are the
-    cores to use on the CPU.
+    """Make the fastest renderer for a model, in the precision of its training; `threads` is the
+    number of cores to use on the CPU.
     """
     if not isinstance(model, Mosaic):
         return _of_model(model, device, threads)
@@ -77,7 +77,7 @@ def _of_network(model: Model, device: Device, threads: int, workers: Workers | N
 
 
 def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Renderer | None:
-    """Make a renderer with kernels for GPUs; None where they do not cover a network."""
+    """Make a renderer with kernels for GPUs, or return None if they do not support the network."""
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda.buffers import NetworkArrays
     from neuralfield.engines.cuda.launch import compute_capability

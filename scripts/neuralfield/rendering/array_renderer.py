@@ -21,7 +21,7 @@ class ArrayRenderer:
         self._network, self._xp, self._dtype = network, device.xp, dtype
         self._block_points = _BLOCK_POINTS[device.kind]
         self._pool = ThreadPoolExecutor(threads)
-        # work for a GPU has to stay on the stream of the thread that asks for it
+        # work for a GPU has to stay on the stream of the calling thread
         self._map = self._pool.map if device.kind == "cpu" else map
 
     def pixels(
@@ -45,7 +45,7 @@ class ArrayRenderer:
 def mean_and_spread(values_at: Callable[[Array], Array], offsets: Array) -> tuple[Array, Array]:
     """Return the mean of each pixel's samples, and the largest difference between any two.
 
-    `values_at` takes an offset, shape (2,), to the values of all pixels there, shape (n, channels).
+    `values_at` maps an offset, shape (2,), to the values of all pixels there, shape (n, channels).
     """
     xp = namespace_of(offsets)
     total = lowest = highest = values_at(offsets[0])

@@ -1,5 +1,5 @@
-"""Compiles what the end of a training needs while it begins: on a GPU beside the kernels of its
-steps, on a processor in another process.
+"""Compiles, at the beginning of a training, the kernels that its end needs: on a GPU in parallel
+with the kernels of its steps, on a CPU in another process.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from neuralfield.system import kernel_cache
 from neuralfield.system.device import Device, available_cores, select_device, to_host
 
 _MOST_VALUES = 1 << 21
-"""Numbers of an image whose correction a GPU finds for the sake of its kernels, which depend on the
-size; larger ones take the GPU for longer than the kernels."""
+"""Maximum number of values of an image whose correction a GPU computes only to compile its kernels,
+which depend on the size; for larger images, the GPU takes longer than the compiler."""
 
 _SMALL_PX = 16
-"""Sides of the part of an image that a processor compiles its kernels for: they fit any size."""
+"""Side of the part of an image for which a CPU compiles its kernels, which work for any size."""
 
 
 def compile_ahead(task: Any, device: Device) -> contextlib.AbstractContextManager[Any]:
-    """Have kernels compiled in the background within the context.
+    """Compile kernels in the background within the context.
 
-    On a GPU they are those of the correction that `finished_model` finds. On a processor, where a
-    process can compile one kernel at a time, another one compiles all but those of the pass, as
-    soon as this one has to compile something.
+    On a GPU, these are the kernels of the correction that `finished_model` computes. On a CPU, a
+    process can compile only one kernel at a time, and therefore another process compiles all
+    kernels except those of the pass, as soon as this process has to compile something.
     """
     is_corrected = getattr(task, "is_corrected", False)
     if device.kind == "cpu" and is_corrected and available_cores() > 1:
@@ -48,7 +48,7 @@ def _small(task: Any) -> Any:
 
 
 def _find_fresh_residual(task: Any, device: Device) -> None:
-    """Find the residual of the network before its training, which has the same kernels."""
+    """Find the residual of the untrained network, which needs the same kernels."""
     from neuralfield.rendering.residual import find_residual
 
     arrays = {name: to_host(array) for name, array in task.fresh_network().arrays.items()}
@@ -60,7 +60,8 @@ def _find_fresh_residual(task: Any, device: Device) -> None:
 
 @contextlib.contextmanager
 def _other_process(task: Any) -> Iterator[None]:
-    """Begin `main` in a process when this one first compiles something, and end it in the end."""
+    """Start `main` in another process when this one first compiles something, and kill that process
+    at the end of the context."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
@@ -90,7 +91,7 @@ def _other_process(task: Any) -> Iterator[None]:
 
 
 def main() -> None:
-    """Compile the kernels for a task that another process trains, those of the pass excepted."""
+    """Compile all kernels except those of the pass, for a task that another process trains."""
     from neuralfield.engines.cpu.kernels import STORE
 
     # one such process at a time, because they would all compile the same

@@ -1,4 +1,5 @@
-"""Rendering with what a network lacks of its training image added, enlarged by Lanczos."""
+"""Rendering with a residual: what the network lacks of its training image is enlarged by Lanczos
+and added."""
 
 from typing import TYPE_CHECKING
 
@@ -15,15 +16,16 @@ Weights = tuple[Array, Array]
 
 _LOBES = 3
 _MOST_SAMPLES = 32
-"""Samples of a pixel along each axis: its mean needs no more of a filter that is so smooth."""
+"""Maximum number of samples of a pixel along each axis; the filter is so smooth that its mean needs
+no more."""
 
 
 class CorrectedRenderer:
     """See `neuralfield.rendering.Renderer`; adds the residual of the model to renders of the
     network.
 
-    The mean of the residual over a pixel is that over the columns of the samples, times that over
-    their rows.
+    The mean of the residual over a pixel is taken over all combinations of the columns and the rows
+    of the samples, so that each axis is resampled on its own.
     """
 
     def __init__(self, renderer: "Renderer", model: Model, device: Device) -> None:
@@ -35,7 +37,7 @@ class CorrectedRenderer:
     def pixels(
         self, columns: Array, rows: Array, offsets: Array, which: Array | None = None
     ) -> tuple[Array, Array]:
-        """Compute means, whose part that the network gives is clipped to [0, 1], and spreads."""
+        """Compute means, in which the network's part is clipped to [0, 1], and spreads."""
         values, spreads = self._renderer.pixels(columns, rows, offsets, which)
         across, down = (self._weights(axis, of, offsets) for axis, of in enumerate((columns, rows)))
         added = resampled(self._residual, down, across).reshape(-1, self._channels)
@@ -48,7 +50,7 @@ class CorrectedRenderer:
 
     def _weights(self, axis: int, centres: Array, offsets: Array) -> Weights:
         """Return `lanczos_weights` of the means over pixels, along one axis."""
-        # on the host: on a GPU each operation would be a kernel to load
+        # on the host, because on a GPU a kernel would have to be loaded for each operation
         samples = np.sort(to_host(offsets)[:, axis])
         count = min(len(samples), _MOST_SAMPLES)
         samples = samples[(2 * np.arange(count) + 1) * len(samples) // (2 * count)]
@@ -60,11 +62,12 @@ class CorrectedRenderer:
 
 
 def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
-    """Return the elements that means of points depend on, and their weights, both of shape (n,
-    taps).
+    """Return the indices of the elements that each mean of points depends on, and their weights,
+    both of shape (n, taps).
 
-    `positions` of the points of each mean, shape (n, points), are in elements, of which there are
-    `length`. Weights of each mean add up to 1, at the ends too; beyond an end is as at the end.
+    `positions`, shape (n, points), are those of the points of each mean, in units of elements, of
+    which there are `length`. The weights of each mean add up to 1, also at the ends; points beyond
+    an end count as points at the end.
     """
     positions = positions.clip(-0.5, length - 0.5)
     whole = np.floor(positions).astype(np.int64)
@@ -84,8 +87,8 @@ def lanczos_weights(positions: np.ndarray, length: int) -> Weights:
 def resampled(values: Array, down: Weights, across: Weights) -> Array:
     """Resample an image, shape (height, width, channels), along both axes.
 
-    Tap by tap, since the bits of a matrix product depend on its size, and so on bands and threads.
-    On a GPU all arrays but the indices are float32.
+    The sums are computed tap by tap, because the bits of a matrix product depend on its size, and
+    therefore on bands and threads. On a GPU, all arrays but the indices are float32.
     """
     if namespace_of(values) is not np:
         # imported here, because only jobs on a GPU need it
@@ -94,13 +97,13 @@ def resampled(values: Array, down: Weights, across: Weights) -> Array:
         return resample_axis(resample_axis(values, 0, *down), 1, *across)
     height, width, channels = values.shape
     high = _weighted(values.reshape(height, -1), *down).reshape(-1, width, channels)
-    # turned, so that what is added up is contiguous
+    # transposed, so that the rows to add up are contiguous
     wide = _weighted(high.transpose(1, 0, 2).reshape(width, -1), *across)
     return wide.reshape(-1, len(high), channels).transpose(1, 0, 2)
 
 
 def _weighted(values: Array, indices: Array, weights: Array) -> Array:
-    """Add up rows of `values`, shape (rows, n); see `lanczos_weights`."""
+    """Compute weighted sums of rows of `values`, shape (rows, n); see `lanczos_weights`."""
     total = values[indices[:, 0]] * weights[:, :1]
     for tap in range(1, weights.shape[1]):
         total += values[indices[:, tap]] * weights[:, tap : tap + 1]

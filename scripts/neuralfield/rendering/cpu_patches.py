@@ -13,7 +13,7 @@ _BAND_PX = 16
 class CpuPatches:
     """Groups of similar patches of an image; channels have the shape (channels, height, width).
 
-    It works in bands, by all threads.
+    All threads work on bands of the image in parallel.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CpuPatches:
         return found
 
     def mixed(self, channels: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-        """Make each channel a sum of channels, with the weights of a row of the matrix."""
+        """Compute each channel as a sum of channels, with a row of the matrix as weights."""
         mixed = np.zeros_like(channels, order="C")
         for total, weights in zip(mixed, matrix.astype(np.float32), strict=True):
             for weight, channel in zip(weights, channels, strict=True):
@@ -57,7 +57,7 @@ class CpuPatches:
         self._pool.run(find_in_band, len(self._starts) - 1)
 
     def filtered(self, channels: np.ndarray, threshold: float) -> np.ndarray:
-        """Filter the groups in each channel, whose numbers below the threshold become 0."""
+        """Filter the groups in each channel: transformed numbers below the threshold become 0."""
         height, beyond_px = channels.shape[1], REACH_PX + PATCH_PX
         totals: list[np.ndarray] = [channels] * (len(self._starts) - 1)
         tops = [max(_BAND_PX * band - REACH_PX, 0) for band in range(len(totals))]
@@ -75,12 +75,12 @@ class CpuPatches:
         self._pool.run(filter_band, len(totals))
         sums = np.zeros_like(channels)
         weights = np.zeros_like(channels)
-        # in this order, whichever thread was first
+        # in a fixed order, whichever thread finished first
         for top, (own_sums, own_weights) in zip(tops, totals, strict=True):
             rows = slice(top, top + own_sums.shape[1])
             sums[:, rows] += own_sums
             weights[:, rows] += own_weights
-        for axis in (1, 2):  # a patch counts for all of its pixels
+        for axis in (1, 2):  # the weight of a patch counts for all of its pixels
             along = np.moveaxis(weights, axis, 0)
             for shift in (1, PATCH_PX // 2):  # sums over 2, and then over 4
                 along[shift:] += along[:-shift]

@@ -9,18 +9,18 @@ from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array
 
 _PIECE_BLOCKS = 16
-"""Blocks of pixels that a thread renders before it asks for more."""
+"""Number of blocks of pixels that a thread renders at a time."""
 
 
 class Workers:
-    """Threads, each with memory, for renderers that take turns."""
+    """Threads, each with its own memory, which several renderers use in turn."""
 
     def __init__(self, threads: int) -> None:
         self.pool = ThreadPool(threads)
         self._memory: list[np.ndarray] = []
 
     def memory(self, numbers: int) -> list[np.ndarray]:
-        """Return an array for each thread, of at least so many numbers."""
+        """Return an array for each thread, of at least `numbers` numbers."""
         from neuralfield.engines.cpu.kernels import layout
 
         if not self._memory or self._memory[0].size < numbers:
@@ -29,9 +29,9 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; the network, in float32, has no
-    `unsupported_network_reason` of `cpu_engine`. The workers are closed with the renderer, unless
-    they are shared.
+    """See `neuralfield.rendering.Renderer`; for networks in float32 for which
+    `cpu_engine.unsupported_network_reason` is None. The workers are closed with the renderer,
+    unless they are shared.
     """
 
     def __init__(

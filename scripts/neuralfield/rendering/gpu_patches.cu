@@ -1,12 +1,13 @@
-// Similar patches of an image are found and filtered together. Reference implementation:
+// Finds similar patches of an image, and filters them together. Reference implementation:
 // engines/cpu/kernels/patches.py.
 //
-// Constants: CHANNELS, HEIGHT, WIDTH (of the image), SCALE (of it against the small image), PATCH,
-// GROUP, REACH, STRIDE, FIRST_TURNS, LEAST_VARIANCE, ROUNDING (see engines/patch_groups.py),
-// GROUP_COLUMNS, COMPARING (threads of a block of `find_similar`), THREADS.
+// Constants: CHANNELS, HEIGHT, WIDTH (of the image), SCALE (the image's size relative to the small
+// image's), PATCH, GROUP, REACH, STRIDE, FIRST_TURNS, LEAST_VARIANCE, ROUNDING (see
+// engines/patch_groups.py), GROUP_COLUMNS, COMPARING (threads of a block of `find_similar`),
+// THREADS.
 //
-// Sums over patches of different groups are those of whole numbers, so that their order does not
-// count.
+// Sums over patches of different groups are sums of whole numbers, so that their order does not
+// matter.
 
 #define PIXELS (PATCH * PATCH)
 #define SIDE (2 * REACH + 1)  // of the square of corners that similar patches may have
@@ -25,7 +26,7 @@ struct Corner {
     int top, left;
 };
 
-// Returns the corner of the patch that group `number` is of.
+// Returns the corner of the patch to which the patches of group `number` are similar.
 __device__ __forceinline__ Corner corner_of_group(int number) {
     return {min(number / GROUP_COLUMNS * STRIDE, HEIGHT - PATCH),
             min(number % GROUP_COLUMNS * STRIDE, WIDTH - PATCH)};
@@ -50,8 +51,8 @@ __device__ __forceinline__ float half_warp_sum(float number) {
     return number;
 }
 
-// Finds the patches that are most like a group's first, nearest first; found[group][rank] is a
-// place in the square around it. Grid: (groups,).
+// Finds the patches that are most similar to a group's own patch, in the order of their distance
+// from it; found[group][rank] is a place in the square around it. Grid: (groups,).
 extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
     const float* __restrict__ image, unsigned short* __restrict__ found) {
     constexpr int window = SIDE + PATCH - 1, sorted = 1024;
@@ -79,7 +80,7 @@ extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
                                          pixels[(REACH + row) * window + REACH + column];
                 distance = fmaf(difference, difference, distance);
             }
-            // bits of numbers that are not negative are in their order; itself before equal ones
+            // bits of non-negative numbers are ordered as these; the own patch is always first
             const bool is_own = down == REACH && across == REACH;
             const unsigned int order = is_own ? 0u : __float_as_uint(distance) + 1u;
             key = (unsigned long long)order << 32 | place;
@@ -101,16 +102,16 @@ extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
         }
     __syncthreads();
     if (thread < GROUP) {
-        // where there are fewer, they are repeated
+        // if there are fewer patches, they are repeated
         int count = GROUP;
         while (keys[count - 1] == ~0ull) --count;
         found[blockIdx.x * GROUP + thread] = (unsigned short)(keys[thread % count]);
     }
 }
 
-// Finds nearly the principal components of each group of a row, from those of the group before;
-// thread (i, j) of a block has an element of each matrix. A group that is not taken, or of which no
-// number can reach the threshold, gets none. Grid: (rows of groups,).
+// Approximates the principal components of each group of a row, starting from those of the group
+// before; thread (i, j) of a block has an element of each matrix. A group that is not taken, or of
+// which no number can reach the threshold, gets no components. Grid: (rows of groups,).
 extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
     const float* __restrict__ image, const unsigned short* __restrict__ found, int stride,
     float threshold, float* __restrict__ bases) {
@@ -131,7 +132,7 @@ extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
         for (int x = 0; x < PATCH; ++x)
             numbers[thread / PATCH][thread % PATCH * PATCH + x] = from[x];
         __syncthreads();
-        // half a warp takes the mean of each pixel
+        // half a warp computes the mean of each pixel
         float sum = 0.0f;
 #pragma unroll
         for (int k = 0; k < GROUP / PIXELS; ++k) sum += numbers[k * PIXELS + j][i];
@@ -177,8 +178,8 @@ extern "C" __global__ __launch_bounds__(PIXELS* PIXELS) void find_bases(
     }
 }
 
-// One level of Haar wavelets across the lanes of a warp, or back again: sums are at lanes that are
-// multiples of 2 * distance, and differences `distance` behind.
+// Computes one level of Haar wavelets across the lanes of a warp, or its inverse: sums are in lanes
+// that are multiples of 2 * distance, and differences are `distance` lanes after them.
 __device__ __forceinline__ float haar_level(float number, int distance) {
     const int place = int(threadIdx.x) % (2 * distance);
     const float other = __shfl_xor_sync(~0u, number, distance);
@@ -186,8 +187,8 @@ __device__ __forceinline__ float haar_level(float number, int distance) {
     return place % distance ? number : changed;
 }
 
-// Filters a group by a hard threshold, and adds up what each pixel gets: sums and weights, pixel by
-// pixel. A thread has a patch. Grid: (groups,).
+// Filters a group by a hard threshold, and adds the weighted results, and the weights, to the sums
+// of each pixel. Each thread has one patch. Grid: (groups,).
 extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
     const float* __restrict__ image, const unsigned short* __restrict__ found, int stride,
     float threshold, const float* __restrict__ bases, unsigned long long* __restrict__ sums) {
@@ -233,7 +234,7 @@ extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
         numbers[r] = sum;
     }
     __syncthreads();
-    // wavelets across patches: in the warps, and then between the two
+    // wavelets across patches: within both warps, and then between them
 #pragma unroll
     for (int r = 0; r < PIXELS; ++r) {
 #pragma unroll
@@ -270,7 +271,7 @@ extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
         for (int distance = 16; distance > 0; distance /= 2)
             numbers[r] = haar_level(numbers[r], distance);
     }
-    // a group counts more if fewer numbers stay; the mean of all pixels counts as two
+    // a group weighs more if fewer numbers remain; the means of pixels count as two numbers
     const float weight = 1.0f / float(2 + kept_of_warp[0] + kept_of_warp[1]);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) pixels[p] = means[p];
@@ -293,7 +294,7 @@ extern "C" __global__ __launch_bounds__(GROUP) void filter_groups(
     }
 }
 
-// Divides sums by weights; both begin anew. Grid: (pixels / THREADS,).
+// Divides sums by weights, and sets both to zero. Grid: (pixels / THREADS,).
 extern "C" __global__ void take_means(longlong2* __restrict__ sums, float* __restrict__ image) {
     const int i = number_of_thread();
     if (i >= HEIGHT * WIDTH) return;
@@ -301,7 +302,7 @@ extern "C" __global__ void take_means(longlong2* __restrict__ sums, float* __res
     sums[i] = {0, 0};
 }
 
-// Makes each channel a sum of channels. Grid: (pixels / THREADS,).
+// Computes each channel as a weighted sum of channels. Grid: (pixels / THREADS,).
 extern "C" __global__ void mix(const float* __restrict__ channels,
                                const float* __restrict__ weights, float* __restrict__ mixed) {
     const int i = number_of_thread();
@@ -314,7 +315,8 @@ extern "C" __global__ void mix(const float* __restrict__ channels,
     }
 }
 
-// Finds what means over squares of SCALE x SCALE px lack. Grid: (small numbers / THREADS,).
+// Subtracts means over squares of SCALE x SCALE px from the small image. Grid: (small numbers /
+// THREADS,).
 extern "C" __global__ void find_missing(const float* __restrict__ channels,
                                         const float* __restrict__ small_channels,
                                         float* __restrict__ missing) {

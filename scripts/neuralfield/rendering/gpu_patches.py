@@ -25,7 +25,7 @@ _KERNELS = (
 )
 
 _COMPARING, _ITERATING = 128, PATCH_PX**4
-"""Threads that find a group, and that find the bases of a row of groups."""
+"""Number of threads that find a group, and that find the bases of a row of groups."""
 
 
 class GpuPatches:
@@ -37,7 +37,7 @@ class GpuPatches:
         xp, (channels, small_height, small_width) = device.xp, small.shape
         self._stride_px = stride_px
         self._xp, self._small = xp, device.asarray(np.ascontiguousarray(small))
-        # all corners that are a stride apart, and the last one, along each axis
+        # number of corners along each axis: one for every stride, and the last one
         self._rows, self._columns = (
             -(-max(side - PATCH_PX, 0) // stride_px) + 1 for side in (height, width)
         )
@@ -99,7 +99,7 @@ class GpuPatches:
         pass
 
     def _compute(self, name: str, count: int, *arguments: Array) -> None:
-        """Launch a kernel whose threads compute a number each."""
+        """Launch a kernel in which each thread computes one number."""
         self._launch(name, (-(-count // THREADS),), arguments, THREADS)
 
     def _launch(
@@ -108,7 +108,7 @@ class GpuPatches:
         Launch(self._kernels[name], grid, arguments, threads)()
 
     def _weights(self, length: int, small_length: int) -> Weights:
-        """Return the weights by which an axis is enlarged by Lanczos."""
+        """Return the indices and weights with which Lanczos enlarges an axis."""
         positions = (np.arange(length) + 0.5) * small_length / length - 0.5
         indices, weights = lanczos_weights(positions[:, None], small_length)
         return self._xp.asarray(indices), self._xp.asarray(weights, np.float32)

@@ -2,8 +2,9 @@
 //
 // Constants: THREADS.
 
-// Each number is a sum of `taps` weighted ones along the axis, which has `before` elements and gets
-// `after`; `inner` counts the numbers of an element. Grid: (count / THREADS,).
+// Computes each number as a sum of `taps` weighted numbers along the axis, which has `before`
+// elements in `values` and `after` elements in `resampled`; an element has `inner` numbers. If
+// `adds`, the sums are added to `resampled`. Grid: (count / THREADS,).
 extern "C" __global__ __launch_bounds__(THREADS) void resample_axis(
     const float* __restrict__ values, const long long* __restrict__ indices,
     const float* __restrict__ weights, int taps, int before, int after, int inner, long long count,

@@ -1,4 +1,4 @@
-"""Resampling of an array's axes on a GPU, in one kernel each."""
+"""Resampling of an array's axes on a GPU, with one kernel launch for each axis."""
 
 from functools import cache
 from math import prod

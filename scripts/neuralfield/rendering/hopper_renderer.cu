@@ -1,8 +1,8 @@
-// Values of an image's pixels: means over samples of each, from coordinates to values in
-// registers; reference implementation: rendering/array_renderer.py.
+// Computes the pixels of an image as means over samples, in one kernel from coordinates to values.
+// Reference implementation: rendering/array_renderer.py.
 //
-// Constants: those of padded_network.cuh but for losses, PARAMETER_OFFSETS (the struct Offsets),
-// and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
+// Constants: those of padded_network.cuh except those for losses, PARAMETER_OFFSETS (the struct
+// Offsets), and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
 #include "../engines/cuda/fused/padded_network.cuh"
 
 constexpr bool RESIDENT = is_resident<false>();
@@ -33,7 +33,7 @@ __device__ __forceinline__ float2 network_input(double x, double y) {
 #endif
 }
 
-// z of a layer, in `sums` -> its values on the buffer.
+// z of a layer, in `sums` -> its values in the buffer.
 template <int columns>
 __device__ __forceinline__ void activate(const TileBuffer& buffer, const Constants& constants,
                                          int layer, const float* sums) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void activate(const TileBuffer& buffer, const Constan
     buffer.show();
 }
 
-// From z of the first layer to z of the last hidden layer.
+// Computes the layers from z of the first one to z of the last hidden one.
 template <typename Sums>
 __device__ __forceinline__ void forward(const TileBuffer& buffer, const Constants& constants,
                                         Sums& sums, const Stream& stream, RingPlace& place) {

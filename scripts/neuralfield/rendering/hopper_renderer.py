@@ -23,24 +23,25 @@ from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
 
 _BLOCK_TILES = {64: 6, 128: 4, 256: 2}
-"""More than in training: rendering keeps less in registers."""
+"""Number of tiles of a block, by the maximum width of layers: more than in training, because
+rendering keeps less in registers."""
 
 _NOTHING = np.uintp(0)
 _ALIGNMENT_BYTES = 256
-"""At most so much of shared memory is lost to alignment."""
+"""Maximum number of bytes of shared memory that are lost to alignment."""
 
 
 def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Say why a network trained in mixed precision cannot be rendered so, or return None."""
+    """Return why this kernel cannot render a network trained in mixed precision, or None."""
     if network.encoding == "hashgrid":
         return "hash grids"
     return padded_network.unsupported_reason(network, "mixed", compute_capability)
 
 
 class HopperRenderer:
-    """See `neuralfield.rendering.Renderer`; parameters are read once, here.
+    """See `neuralfield.rendering.Renderer`; parameters are read only once, by the constructor.
 
-    `training_size_px` is that of the training image, whose corners are those of the encoding.
+    `training_size_px` is the size of the training image, whose corners the encoding uses.
     """
 
     def __init__(

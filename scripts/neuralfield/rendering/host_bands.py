@@ -17,10 +17,10 @@ _BANDS_IN_FLIGHT = 2
 def bands_on_host(
     device: Device, count: int, render_band: Callable[[int], Array]
 ) -> Iterator[np.ndarray]:
-    """Render bands one after another; each is valid until the next one is asked for.
+    """Render bands one after another; each is valid until the next one is requested.
 
-    `render_band` is called with 0, 1, ... in turn and gives a band as a contiguous array on
-    `device`. On a GPU it is called ahead of time, by another thread, and works on the current
+    `render_band` is called with 0, 1, ... in turn and returns a band as a contiguous array on
+    `device`. On a GPU, another thread calls it ahead of time, and it works on that thread's current
     stream.
     """
     if device.kind == "gpu":
@@ -61,7 +61,8 @@ def _bands_from_gpu(
 
 @cache
 def _streams(gpu: int) -> tuple[Any, Any]:
-    """Return a stream for rendering and one for copying: CuPy keeps freed memory by stream."""
+    """Return a stream for rendering and one for copying; they are kept, because CuPy keeps freed
+    memory for each stream."""
     import cupy
 
     with cupy.cuda.Device(gpu):
@@ -69,7 +70,7 @@ def _streams(gpu: int) -> tuple[Any, Any]:
 
 
 class _Place:
-    """Page-locked memory for a band: the only kind that a GPU copies to by itself."""
+    """Page-locked memory for a band, the only kind to which a GPU copies without the processor."""
 
     def __init__(self, xp: ModuleType) -> None:
         self._xp = xp
@@ -82,14 +83,14 @@ class _Place:
         """Copy a band here once it is rendered."""
         # the first band in a place is the largest
         self._memory = self._memory or self._xp.cuda.alloc_pinned_memory(band.nbytes)
-        self._band = band  # its memory on the GPU must not be given to another before the copy
+        self._band = band  # its memory on the GPU must not be used again before the copy
         self._rendered.record(rendering)
         copying.wait_event(self._rendered)
         band.data.copy_to_host_async(self._memory.ptr, band.nbytes, copying)
         self._copied.record(copying)
 
     def wait(self) -> np.ndarray:
-        """Return the band, as soon as it is here."""
+        """Wait until the band has been copied, and return it."""
         self._copied.synchronize()
         band = np.frombuffer(self._memory, self._band.dtype, self._band.size)
         return band.reshape(self._band.shape)

@@ -1,4 +1,4 @@
-"""Rendering with the portable kernels: a sample of every pixel at a time, in bounded memory."""
+"""Rendering with the portable kernels: one sample of every pixel at a time, in bounded memory."""
 
 from pathlib import Path
 

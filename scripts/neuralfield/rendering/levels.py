@@ -21,14 +21,14 @@ def to_levels(values: Array, bit_depth: int) -> Array:
 
 
 def as_picture(values: np.ndarray) -> Image.Image:
-    """Make a picture of 8 bits a channel of values of shape (h, w) or (h, w, channels)."""
+    """Convert values of shape (h, w) or (h, w, channels) to an image of 8 bits per channel."""
     levels = to_levels(values, 8)
     return Image.fromarray(levels[..., 0] if levels.shape[2:] == (1,) else levels)
 
 
 @cache
 def _rounding() -> Any:
-    """Round all of it in one pass over memory, on the GPU."""
+    """Return a GPU kernel that clips and rounds all values in one pass over memory."""
     import cupy
 
     return cupy.ElementwiseKernel(

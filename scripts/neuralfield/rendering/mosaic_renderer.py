@@ -1,4 +1,4 @@
-"""Rendering with many models: each where its tile is, blended where tiles share pixels."""
+"""Rendering with many models, each in its own tile; they are blended where tiles overlap."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -33,11 +33,11 @@ class _Part:
 
 
 class MosaicRenderer:
-    """See `neuralfield.rendering.Renderer`; `make_renderer` makes that of one tile's model.
+    """See `neuralfield.rendering.Renderer`; `make_renderer` makes the renderer of a tile's model.
 
-    Models are read by the threads of `pool`, which is closed with this, and stay in memory as long
-    as a render that goes from top to bottom may need them: a band of rows crosses at most two rows
-    of tiles.
+    The threads of `pool`, which is closed with the renderer, load the models. Models stay in memory
+    as long as a render from top to bottom may need them: a band of rows crosses at most two rows of
+    tiles.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class MosaicRenderer:
         return self._renderers[tile].pixels(x, y, offsets * scale, which)
 
     def _weights(self, tile: Tile, columns: Array, rows: Array, which: Array | None) -> Array:
-        """Return the weight of a tile at each point of a grid, or at some of them."""
+        """Return the weight of a tile at each point of a grid, or at the points `which`."""
         tiling = self._tiling
         across = tiling.weights(tiling.columns, tile.column, self._in_px(0, columns))
         down = tiling.weights(tiling.rows, tile.row, self._in_px(1, rows))
@@ -127,7 +127,7 @@ class MosaicRenderer:
         return down[which // len(columns)] * across[which % len(columns)]
 
     def _parts(self, axis: int, positions: Array, reach: float) -> Iterator[_Part]:
-        """Cut columns (`axis` 0) or rows (1) of pixels where the tiles that cover them change."""
+        """Divide columns (`axis` 0) or rows (1) of pixels into parts that the same tiles cover."""
         spans = (self._tiling.columns, self._tiling.rows)[axis]
         centres, reach_px = to_host(self._in_px(axis, positions)), reach * max(self._sides) / 2
         starts, ends = np.array(spans).T
@@ -141,7 +141,7 @@ class MosaicRenderer:
     def _own_pixels(
         self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None
     ) -> Array:
-        """Find the requested pixels that lie in a part, by their position among them."""
+        """Return the positions, among the requested pixels, of those that lie in a part."""
         xp = self._xp
         if places is None:
             rows, columns = (xp.arange(s.start, s.stop) for s in (down, across))
@@ -160,7 +160,7 @@ class MosaicRenderer:
         return [self._tiling.tile(row, column) for row in down.tiles for column in across.tiles]
 
     def _open(self, tiles: Iterable[Tile]) -> None:
-        """Make the renderers of tiles, and close those that were not needed for the longest."""
+        """Make the renderers of tiles, and close the least recently used of too many others."""
         needed = dict.fromkeys(tiles)
         missing = [tile for tile in needed if tile not in self._renderers]
         for tile in needed.keys() - missing:
@@ -174,7 +174,7 @@ class MosaicRenderer:
             models[missing[number]] = self._load(missing[number])
 
         self._pool.run(load, len(missing))
-        for tile in missing:  # by this thread, whose stream it is
+        for tile in missing:  # in this thread, whose stream the renderers use
             self._renderers[tile] = self._make_renderer(models.pop(tile))
 
 

@@ -13,17 +13,17 @@ from neuralfield.training.trainer import Trainer
 
 
 def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
-    """Return what writes the outputs of a finished training; see `outputs_in`."""
+    """Return a function that writes the outputs of a finished training; see `outputs_in`."""
     finish = partial(finished_model, threads=run.threads)
     return partial(publish_results, **outputs, execution=run, finish=finish)
 
 
 def finished_model(trainer: Trainer, *, threads: int) -> StoredModel[Any]:
-    """Return the model that the present network is written as: with a residual, if it has one."""
+    """Return the model to write for the present network, with a residual if its task has one."""
     task: Any = trainer.task
     if not task.is_corrected:
         return task.model
-    # imported here, because most trainings end without
+    # imported here, because most trainings end without a residual
     from neuralfield.rendering.residual import find_residual
 
     model: Any = trainer.present_model()

@@ -1,6 +1,7 @@
 """Renders of any size as files to zoom into: a Deep Zoom pyramid, or a TIFF in tiles.
 
-libvips saves the upper rows of a render while the lower ones are rendered, and holds some of them.
+libvips saves the upper rows of a render while the lower rows are rendered, and keeps only some rows
+in memory.
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pyvips
 
 TILE_PX = 254
-"""Side of a tile of a pyramid; with `OVERLAP_PX` more at each side, 256."""
+"""Side of a tile of a pyramid; with `OVERLAP_PX` on each side, it is 256 pixels."""
 
 OVERLAP_PX = 1
 
@@ -39,7 +40,7 @@ def write_pyramid(
 
     options["bit_depth"] = 8
     save_streamed(render_bands(model, width, height, **options), width, height, save)
-    # it says when the pyramid was made, and equal settings give equal files
+    # this file has the time of creation, but equal settings must give equal files
     (folder / "image_files" / "vips-properties.xml").unlink(missing_ok=True)
 
 

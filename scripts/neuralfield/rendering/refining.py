@@ -1,4 +1,4 @@
-"""Refining an enlarged image by what its similar patches agree on."""
+"""Refining an enlarged image by filtering its similar patches together."""
 
 from typing import TYPE_CHECKING
 
@@ -14,46 +14,47 @@ if TYPE_CHECKING:
 
 _STRENGTH = np.geomspace(34 / 255, 4 / 255, 8), 2
 _FINE_STRENGTH = np.geomspace(20 / 255, 3 / 255, 16), 3
-"""The error that the image is supposed to have in each round, and pixels between groups."""
+"""Assumed error of the image in each round, and distance between groups in pixels."""
 
 _COARSE = 4
-"""Images that are enlarged more, as drawings are, are refined by `_FINE_STRENGTH`."""
+"""Maximum scale for `_STRENGTH`; images that are enlarged more, as drawings are, are refined with
+`_FINE_STRENGTH`."""
 
 _THRESHOLD = 2.7
-"""Numbers of a transformed group below so many times the noise become 0."""
+"""Threshold as a multiple of the noise: smaller numbers of a transformed group become 0."""
 
 _MOMENTUM = 0.5
-"""Each round goes on by this share of the step of the one before."""
+"""Share of the previous round's step by which each round extrapolates."""
 
 _CORRECTIONS = 2
-"""Back-projections in a round."""
+"""Number of back-projections in a round."""
 
 _LEAST_PX = 2 * PATCH_PX + 1
-"""A narrower image has no patches to compare."""
+"""Minimum side of an image in pixels; a narrower one has no patches to compare."""
 
 _LITTLE_DB, _LEAST_DB = -16.0, -17.5
-"""Distances of a result from the filter's: the filter begins to count at the first, and counts most
-at the second."""
+"""Differences between a result and the filter's, relative to the image's detail: the weight of the
+filter's result is 0 at the first and largest at the second."""
 
 _MOST_FILTERED = 0.4
-"""The largest weight of the filter's result."""
+"""Maximum weight of the filter's result."""
 
 
 def refined(
     enlarged: Array, values: np.ndarray, *, device: Device = HOST, threads: int = 1
 ) -> np.ndarray:
-    """Keep of an enlarged image what its similar patches agree on, and what the small one says.
+    """Refine an enlarged image by its similar patches, and keep it consistent with the small one.
 
-    Each round corrects the image so that, reduced by the box filter, it is the small one, and then
-    filters groups of similar patches together, with less force from round to round (Tirer & Giryes,
-    "Image restoration by iterative denoising and backward projections", IEEE Transactions on Image
-    Processing, 2019). Patches are transformed by the principal components of their group (Dabov,
-    Foi, Katkovnik & Egiazarian, "BM3D image denoising with shape-adaptive principal component
-    analysis", SPARS, 2009; here of squares). Groups are those of the given image: a filtered one
-    looks more like itself than it should.
+    Each round corrects the image so that it equals the small one when it is reduced by the box
+    filter, and then filters groups of similar patches together, less strongly from round to round
+    (Tirer & Giryes, "Image restoration by iterative denoising and backward projections", IEEE
+    Transactions on Image Processing, 2019). Patches are transformed by the principal components of
+    their group (Dabov, Foi, Katkovnik & Egiazarian, "BM3D image denoising with shape-adaptive
+    principal component analysis", SPARS, 2009; here of squares). Groups are found in the given
+    image, because the patches of a filtered one are more similar to each other than they should be.
 
-    Where the result is hardly another one than that of a filter, Lanczos and back-projection, it is
-    mixed with that: what little there is was found in noise more than in details.
+    If the result hardly differs from that of a filter, Lanczos with back-projection, the two are
+    mixed, because a small difference comes from noise more than from details.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ def refined(
     values : ndarray of float32, shape (small height, small width, channels)
         The small image.
     device : Device
-        Results of different kinds of devices differ by rounding, and where a rounded number lies at
-        a threshold.
+        Results of different kinds of devices differ by rounding, and by more where rounding moves a
+        number across a threshold.
     threads : int
         Processor cores to use; the result is the same for any number of them.
 
@@ -74,7 +75,7 @@ def refined(
     """
     height, width, channels = enlarged.shape
     small, planes = np.moveaxis(values, 2, 0), device.asarray(np.moveaxis(enlarged, 2, 0))
-    # in the order of their variance: patches are compared by the first one
+    # principal colours in decreasing order of variance: patches are compared by the first one
     colours = values.reshape(-1, channels) - values.mean(axis=(0, 1), dtype=np.float64)
     components = np.linalg.eigh(np.einsum("pc,pd->cd", colours, colours))[1].T[::-1]
     noise, stride_px = _STRENGTH if height <= _COARSE * len(values) else _FINE_STRENGTH
@@ -99,10 +100,10 @@ def refined(
 
 
 def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray) -> np.float32:
-    """Return how much the result of the filter should count.
+    """Return the weight of the filter's result.
 
-    The difference of the results is compared with the fine detail of the small image; it grows with
-    the scale, by about its power 1.4.
+    The difference of the results, which grows with about the power 1.4 of the scale, is compared
+    with the fine detail of the small image.
     """
     padded = np.pad(small, ((0, 0), (1, 1), (1, 1)), "edge")
     rows, columns = padded[:, :, 1:-1], padded[:, 1:-1]
@@ -117,7 +118,7 @@ def _share_of_filter(found: np.ndarray, filtered: np.ndarray, small: np.ndarray)
 def _similar_patches(
     small: np.ndarray, height: int, width: int, stride_px: int, device: Device, threads: int
 ) -> "CpuPatches | GpuPatches":
-    # imported here: a process needs one of the two, and each takes a moment
+    # imported here, because a process needs only one of the two, and each takes a moment
     if device.kind == "gpu":
         from neuralfield.rendering.gpu_patches import GpuPatches
 

@@ -21,26 +21,28 @@ from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
-"""Points rendered before their rows are handed on: this bounds the memory for any size."""
+"""Maximum number of points that are rendered at a time, unless a single row has more: this bounds
+the memory for images of any height."""
 
 _SAMPLES_OF_TRAINING_PIXEL = 256
-"""Samples of a training pixel, for a field that was fitted to means over pixels."""
+"""Number of samples of a training pixel, for a field that was fitted to means over pixels."""
 
 _MOST_SAMPLES = 256
 _FIRST_SAMPLES = 16
 _FLAT_SPREAD = 0.1
-"""If the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
+"""If the first samples of a pixel differ by no more than this, their mean is exact to 1 / 256."""
 
 _EDGES = {"film": 1 / 8, "image": 0.01}
 """Neighbours that differ by more than this have an edge between them: in a frame of a time-lapse,
-and in a black-and-white image, which so differs by at most 5 of 255 levels from one with all
-samples everywhere (74 dB at 1,024 pixels), and takes a third of the time."""
+and in a black-and-white image. With samples only at these edges, a black-and-white image differs by
+at most 5 of 255 levels from one with all samples everywhere (74 dB at 1,024 pixels), and takes a
+third of the time."""
 
 _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
 
 
 class Options(TypedDict, total=False):
-    """The parameters that all functions here hand on to `render_bands`."""
+    """The parameters that all functions here pass on to `render_bands`."""
 
     device: Required[Device]
     box: Box
@@ -53,16 +55,18 @@ class Options(TypedDict, total=False):
 def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
     """Choose the number of samples of each rendered pixel.
 
-    One, at the centre, for a field fitted to points, and where a rendered pixel is no more than
-    half a training pixel. Else a field fitted to footprints is averaged over the rendered pixel as
-    it was over the training pixel: 256 samples at the training size and below. Four, for smooth
-    edges, where a black-and-white image fitted to points is rendered larger; the CPU takes them at
-    edges alone. Up to 16, where a mosaic is rendered smaller than its training image: one point
-    does not represent a whole pixel.
+    A field fitted to points gets one sample, at the centre, with two exceptions. A black-and-white
+    image that is rendered larger gets four samples, for smooth edges; the CPU takes them only at
+    edges. A mosaic that is rendered smaller than its training image gets up to 16 samples, because
+    one point does not represent a whole pixel.
+
+    A field fitted to footprints gets one sample if a rendered pixel is at most half a training
+    pixel. Otherwise it is averaged over the rendered pixel as it was over the training pixel, with
+    256 samples at the training size and below.
     """
     across = max(model.width * (box[2] - box[0]) / width, model.height * (box[3] - box[1]) / height)
     if model.footprint and _one_pixel_sides(model):
-        across = max(across, 1.0)  # the whole of that side belongs to each rendered pixel
+        across = max(across, 1.0)  # each rendered pixel covers the whole of that side
     if isinstance(model, Mosaic) and not model.footprint and across > 1:
         return min(_FIRST_SAMPLES, math.ceil(across**2))
     if not model.footprint:
@@ -75,8 +79,9 @@ def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) ->
 def _one_pixel_sides(model: Trained) -> list[int]:
     """Find the axes, 0 for x and 1 for y, along which the training image is one pixel.
 
-    Such an image says nothing about how its function varies along them, so a render is the same
-    everywhere along them: the value at the centre, or the mean over the pixel, as was trained.
+    Such an image does not determine how its function varies along these axes, so a render is
+    constant along them. It has the value at the centre, or the mean over the pixel, whichever the
+    field was fitted to.
     """
     if isinstance(model, Mosaic):
         return []
@@ -84,10 +89,10 @@ def _one_pixel_sides(model: Trained) -> list[int]:
 
 
 def sample_offsets(count: int) -> np.ndarray:
-    """Place the samples of a pixel: offsets from its centre, in pixels; float64, shape (count, 2).
+    """Return offsets of a pixel's samples from its centre, in pixels; float64, shape (count, 2).
 
-    A golden-ratio lattice, in which no two samples share a row or a column, so that an edge at any
-    angle divides them nearly as it divides the area.
+    They form a golden-ratio lattice, in which no two samples share a row or a column, so that an
+    edge at any angle divides them nearly as it divides the area.
     """
     index = np.arange(count) + 0.5
     offsets = np.stack([index / count, index * _GOLDEN_FRACTION % 1], axis=1)
@@ -121,12 +126,12 @@ def render_bands(
     """Yield a render of `width` x `height` pixels from top to bottom, some rows at a time: float32
     in [0, 1], or levels of `bit_depth` bits, uint8 or uint16; shape (rows, width, channels).
 
-    Rows are valid until the next ones are asked for, which a GPU renders meanwhile: their memory is
-    used again. Each pixel is the mean of so many `samples`, see `choose_samples`. With
-    `only_edges`, the CPU takes one sample of a pixel that is like its neighbours. This is for
-    frames of time-lapses: it is faster than a few samples everywhere, and can miss thin lines.
-    Raises `ConfigError` for an empty or inverted box or a size below 1, and `CheckpointError`, on
-    the CPU, where weights are so large that values are not finite.
+    Rows are valid until the next ones are requested, because their memory is then used again; a GPU
+    renders the next rows in the meantime. Each pixel is the mean of `samples` samples; for "auto"
+    see `choose_samples`. With `only_edges`, the CPU takes one sample of a pixel that is like its
+    neighbours. This is for frames of time-lapses: it is faster than a few samples everywhere, but
+    can miss thin lines. Raises `ConfigError` for an empty or inverted box or a size below 1, and
+    `CheckpointError`, on the CPU, if weights are so large that values are not finite.
     """
     if width < 1 or height < 1:
         raise ConfigError("render: size", f"{width} x {height}", "at least 1 x 1 pixels")
@@ -166,7 +171,7 @@ def render_bands(
 
         def render_band(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
-            # one column, or row, is as all of them where the image does not vary along them
+            # along an axis on which the image does not vary, one column or row stands for all
             across = columns[:1] if 0 in constant else columns
             down = band[:1] if 1 in constant else band
             given = (renderer, across, down, first, every)
@@ -175,7 +180,7 @@ def render_bands(
             if constant:
                 shape = (len(band), width, model.channels)
                 values = device.xp.ascontiguousarray(device.xp.broadcast_to(values, shape))
-            # a GPU is not asked: it would have to be waited for
+            # not checked on a GPU, because the host would have to wait for it
             if device.kind == "cpu":
                 _require_finite(values)
             if bit_depth is not None:
@@ -192,14 +197,14 @@ def _require_finite(values: np.ndarray) -> None:
 
 
 def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
-    """Average samples over each pixel: all of them only where the first ones differ.
+    """Average samples over each pixel, with all samples only if the pixel's first samples differ.
 
-    `first` and `every`, shape (n, 2), are offsets of the samples that every pixel has, and of those
-    for an uneven one.
+    `first`, shape (n, 2), are the offsets of the samples of every pixel, and `every`, likewise, are
+    those of all samples of an uneven pixel.
     """
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
-        # as a function: CuPy's operators import SciPy where the other operand is a number
+        # a function, because CuPy's operators import SciPy if the other operand is a number
         uneven = namespace_of(spreads).greater(spreads, _FLAT_SPREAD).nonzero()[0]
         if len(uneven):
             values[uneven], _ = renderer.pixels(columns, rows, every, uneven)
@@ -209,7 +214,7 @@ def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, ever
 def _average_at_edges(
     renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array, edge: float
 ) -> Array:
-    """Average samples over pixels at edges, on the CPU; others have the first sample alone."""
+    """Average samples over pixels at edges, on the CPU; other pixels have only the first sample."""
     values, _ = renderer.pixels(columns, rows, first)
     shown = values.reshape(len(rows), len(columns), -1)
     uneven = np.zeros(shown.shape[:2], bool)

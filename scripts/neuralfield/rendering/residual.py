@@ -11,7 +11,7 @@ from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.image.image_model import Model
 
 _POINTS = 4
-"""Pixels of a render in a training pixel, along each axis, whose mean is compared with it."""
+"""Number of rendered pixels along each axis of a training pixel, whose mean is compared with it."""
 
 _MOST_POINTS = 1 << 22
 
@@ -23,9 +23,10 @@ def find_residual(
 
     Back-projection (Irani & Peleg, "Improving resolution by image registration", 1991): in each of
     `BACK_PROJECTIONS` rounds, what the reduced render lacks is enlarged by Lanczos and added. All
-    of this but the network is linear, so that the rounds add up to one image of the training size.
+    operations except the network are linear, so that the rounds add up to one image of the training
+    size.
 
-    With a `scale` above 1 that image is so many times finer, and renders of its size become what
+    With a `scale` above 1, that image is `scale` times finer, and renders of its size become what
     `neuralfield.rendering.refining.refined` makes of them.
 
     Parameters
@@ -46,7 +47,7 @@ def find_residual(
     """
     means = _pixel_means(replace(model, residual=None), scale, device, threads)
     if scale > 1:
-        # imported here, because most residuals are found without
+        # imported here, because most residuals are found without refining
         from neuralfield.rendering.refining import refined
 
         values = refined(means.astype(np.float32), values, device=device, threads=threads)
@@ -63,7 +64,7 @@ def find_residual(
 
 
 def _pixel_means(model: Model, scale: int, device: Device, threads: int) -> np.ndarray:
-    """Render at `scale` times the training size, as means of finer renders where that is small."""
+    """Render at `scale` times the training size, as means of finer renders if `scale` is small."""
     height, width = scale * model.height, scale * model.width
     points = max(1, _POINTS // scale)
     means = np.empty((height, width, model.channels))
@@ -79,7 +80,8 @@ def _pixel_means(model: Model, scale: int, device: Device, threads: int) -> np.n
 
 
 def _enlarged_and_reduced(length: int, dtype: type) -> Weights:
-    """Return the weights by which an axis is enlarged by Lanczos, and reduced to its length."""
+    """Return the indices and weights with which an axis is enlarged by Lanczos and then reduced to
+    its length."""
     points = (np.arange(_POINTS) + 0.5) / _POINTS - 0.5
     indices, weights = lanczos_weights(np.arange(length)[:, None] + points, length)
     return indices, weights.astype(dtype)

@@ -1,4 +1,5 @@
-"""Rendering with an upscaler: its image, enlarged step by step, then brought to the exact size."""
+"""Rendering with an upscaler: it enlarges its image step by step, and the last step's result is
+resampled to the exact size."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,13 +17,13 @@ from neuralfield.system.device import Device, to_host
 from neuralfield.tasks.upscaler.upscaler_objective import ENLARGING, resized, turned, turned_back
 
 TILE_PX = 128
-"""Side of the squares that pass through the network: what bounds the memory of its layers."""
+"""Side of the tiles that the network processes, which bounds the memory of its layers."""
 
 STEP_ROWS = 512
-"""Rows of an enlarged image that are made at once."""
+"""Number of rows of an enlarged image that are computed at once."""
 
 BAND_VALUES = 1 << 20
-"""The most values of the render that are made at once, if it is not a single row."""
+"""Maximum number of values of the render that are computed at once, unless one row has more."""
 
 _FILTER_REACH_PX = 4
 """A Lanczos filter sees three pixels to each side."""
@@ -43,16 +44,16 @@ def upscaled_bands(
 ) -> Iterator[np.ndarray]:
     """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
 
-    The image is enlarged by the network's factor, again and again, until it is no smaller than the
-    render, and the exact box filter makes the render of that. The whole step before the last one is
-    in memory; of the last one, and of the render, only a band. Bands are float32 in [0, 1], shape
-    (rows, width, channels). `threads` makes no difference to the result.
+    The image is enlarged by the network's factor until it is no smaller than the render, and then
+    the exact box filter reduces it to the size of the render. The image before the last step is in
+    memory as a whole; of the last step's image, and of the render, only a band is. Bands are
+    float32 in [0, 1], shape (rows, width, channels). The result does not depend on `threads`.
     """
     image = as_seen(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)
     ratio = max(width / (window[2] - window[0]), height / (window[3] - window[1]))
     steps = max(0, math.ceil(math.log(ratio, settings.factor) - 1e-6))
-    # a step sees less than half of this beyond the box, and leaves twice as much
+    # a step uses less than half of this margin, and enlarges the rest at least twofold
     margin = 2 * (settings.reach_px + 3 * _FILTER_REACH_PX)
     image, window = _cut(image, window, margin)
     with ThreadPoolExecutor(threads) as pool, threadpool_limits(limits=1):
@@ -77,7 +78,7 @@ def _cut(image: np.ndarray, window: np.ndarray, margin: int) -> tuple[np.ndarray
 def _resampled(
     rows: Rows, rows_count: int, window: np.ndarray, width: int, height: int
 ) -> Iterator[np.ndarray]:
-    """Resample a window of an image that comes in rows, at its exact size, band by band."""
+    """Resample a window of an image, of which `rows` computes rows, to the exact size, by bands."""
     left, top, right, bottom = window.tolist()
     scale = (bottom - top) / height
     count = max(1, BAND_VALUES // width)
@@ -91,7 +92,7 @@ def _resampled(
 
 
 def _without_light(values: np.ndarray) -> np.ndarray:
-    """Invert `as_seen`; black where nothing is seen. In [0, 1]."""
+    """Invert `as_seen`, with results in [0, 1]; fully transparent pixels become black."""
     values = np.clip(values, 0, 1)
     if values.shape[2] < 4:
         return values
@@ -110,10 +111,11 @@ class _Enlarger:
     pool: ThreadPoolExecutor
 
     def rows(self, image: np.ndarray, top: int, bottom: int) -> np.ndarray:
-        """Make some rows of an image enlarged by the factor.
+        """Compute some rows of an image enlarged by the factor.
 
-        Corrected once so that, reduced, they are more nearly the image again: back-projection
-        (Irani & Peleg, "Improving resolution by image registration", 1991), as the paper has it.
+        They are corrected once so that, when they are reduced, they are closer to the image: by
+        back-projection (Irani & Peleg, "Improving resolution by image registration", 1991), as in
+        the upscaler's paper.
         """
         factor, (height, width, _) = self.settings.factor, image.shape
         above = max(0, top // factor - _FILTER_REACH_PX)
@@ -148,7 +150,7 @@ class _Enlarger:
         return result
 
     def _corrected(self, enlarged: np.ndarray) -> np.ndarray:
-        """Correct a tile with the network, or average over some ways to lay the tile down."""
+        """Correct a tile with the network; with `ensemble`, average over its eight symmetries."""
         dtype = self.network.image.dtype
         found = []
         for symmetry in range(8 if self.settings.ensemble else 1):
