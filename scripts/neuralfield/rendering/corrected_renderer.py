@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from neuralfield.rendering import Renderer
 
 Weights = tuple[Array, Array]
-"""Indices and weights of the elements whose sums are a resampled axis; see `lanczos_weights`."""
+"""Indices and weights of the elements that are summed up for each element of a resampled axis; see
+`lanczos_weights`."""
 
 _LOBES = 3
 _MOST_SAMPLES = 32

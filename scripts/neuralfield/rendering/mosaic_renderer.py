@@ -179,6 +179,6 @@ class MosaicRenderer:
 
 
 def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:
-    """Number pixels in a part instead of in the whole."""
+    """Convert pixels' numbers in the whole grid to their numbers in a part of it."""
     row, column = which // width - down.start, which % width - across.start
     return row * (across.stop - across.start) + column

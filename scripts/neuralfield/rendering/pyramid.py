@@ -21,8 +21,8 @@ TILE_PX = 254
 OVERLAP_PX = 1
 
 _SAVING = {".jpg": "[Q=90]", ".png": "[compression=3,filter=up]"}
-"""Options of libvips. By default it compresses PNG without a filter, which takes 1.6 times as long
-for files a fifth larger."""
+"""Options of libvips. By default, it compresses PNG without a filter, which takes 1.6 times as long
+and makes files a fifth larger."""
 
 
 def write_pyramid(

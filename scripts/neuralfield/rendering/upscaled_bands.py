@@ -26,7 +26,7 @@ BAND_VALUES = 1 << 20
 """Maximum number of values of the render that are computed at once, unless one row has more."""
 
 _FILTER_REACH_PX = 4
-"""A Lanczos filter sees three pixels to each side."""
+"""Number of pixels to keep on each side for a Lanczos filter, which uses three of them."""
 
 Rows = Callable[[int, int], np.ndarray]
 """(top, bottom) -> those rows of an image; float32, shape (bottom - top, width, channels)."""

@@ -48,7 +48,7 @@ cost of a step beside its tiles, and the time of each of many tiles, by throughp
 
 
 class NarrowPass(FusedPass):
-    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
+    """Forward pass, loss and backward pass of one batch, in mixed precision; see `Pass`."""
 
     name = "hopper-narrow"
 
@@ -102,7 +102,7 @@ class NarrowPass(FusedPass):
 
     @staticmethod
     def step_tiles(tiles: int, processors: int) -> float:
-        """Estimate the time of a step: a tile that has a multiprocessor for itself takes 1."""
+        """Estimate the time of a step, in units of a tile with a multiprocessor to itself."""
         return LAUNCH_TILES + _TILE * -(-tiles // processors)
 
     def arguments_for(self, batch: Sequence[Array]) -> Array:

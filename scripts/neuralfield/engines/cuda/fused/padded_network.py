@@ -233,7 +233,7 @@ def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[
 
 
 def padded(width: int) -> int:
-    """Round a width up to one that the kernels' products divide."""
+    """Round a width up to a multiple of 16, which the kernels' products need."""
     return -(-width // 16) * 16
 
 

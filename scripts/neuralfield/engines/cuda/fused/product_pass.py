@@ -34,7 +34,7 @@ _WARPS = 8
 
 
 class ProductPass(FusedPass):
-    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
+    """Forward pass, loss and backward pass of one batch, in mixed precision; see `Pass`."""
 
     name = "fused-product"
     by_warps = True

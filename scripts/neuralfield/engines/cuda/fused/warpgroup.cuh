@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t addre
                  : "memory");
 }
 
-// The same, with each matrix transposed.
+// Loads four matrices likewise, and transposes each.
 __device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])

@@ -29,7 +29,7 @@ struct Tiles {
 struct Job {
     const char* values;  // tiles of the layer's input, all its columns
     const char* gradients;
-    float* weight_partial;  // [rows][columns]; one for each warpgroup where these alternate
+    float* weight_partial;  // [rows][columns]; one for each warpgroup if these alternate
     float* bias_partial;    // [columns], likewise; null: this job sums no bias
     int shape, value_columns, first_column;
     Tiles full, last;  // tiles of the full waves, and of the last wave

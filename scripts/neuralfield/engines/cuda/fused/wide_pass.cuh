@@ -9,7 +9,7 @@ constexpr bool RESIDENT = is_resident<true>();
 
 // Counters that the pass increments, and that weight_gradients.cu reads and then resets to zero.
 struct Counters {
-    unsigned full, last;  // warpgroups whose tiles of the full waves, or of the last, are stored
+    unsigned full, last;  // warpgroups that have stored their tiles of the full waves, or the last
     unsigned read;        // blocks of weight_gradients.cu that no longer read the counters
 };
 

@@ -66,12 +66,12 @@ class _WeightJob:
 
     @property
     def work(self) -> int:
-        """An estimate of the work for a tile."""
+        """The estimated work of the block for a tile, in arbitrary units."""
         return self.rows + self.columns + 128
 
 
 class WidePass(FusedPass):
-    """Forward, loss and backward for one batch, in mixed precision; see `Pass`."""
+    """Forward pass, loss and backward pass of one batch, in mixed precision; see `Pass`."""
 
     name = "hopper"
 

@@ -1,4 +1,4 @@
-"""Several batches of narrow networks in one kernel, forwards and backwards, with all gradients.
+"""Forward and backward passes of several narrow networks in one kernel, with all gradients.
 
 See `narrow_batch.cu`.
 """

@@ -18,8 +18,8 @@ struct ColumnGroup {
     }
 };
 
-// Adds the threads' sums in the order of their rows. Element c of the result is at
-// target[c * step], or added to what is there. `scratch` has THREADS * GROUP numbers.
+// Adds up the threads' sums in the order of their rows. Element c of the result is stored at
+// target[c * step] or, if `accumulate`, added to it. `scratch` has THREADS * GROUP numbers.
 __device__ __forceinline__ void write_column_sums(const ColumnGroup& at, int width,
                                                   const float (&sums)[GROUP], float* scratch,
                                                   float* target, int step, bool accumulate) {

@@ -9,7 +9,7 @@
 
 struct GridLevel {
     int resolution, start, rows;  // see fields/hashgrid.py
-    unsigned int mask;            // rows - 1 where corners share rows, else 0
+    unsigned int mask;            // rows - 1 if corners share rows, else 0
     int columns, origin;          // if mask is 0: corners of a line, and the row (0, 0) would have
 };
 
@@ -19,8 +19,8 @@ struct __align__(FEATURES % 4 == 0 ? 16 : FEATURES % 2 == 0 ? 8 : 4) Features {
     float numbers[FEATURES];
 };
 
-// Along an axis: the corner of a point's cell that is nearest to the origin, and how far the point
-// is from there. Each operation is rounded, as in NumPy.
+// For one axis: the corner of a point's cell that is nearest to the origin, and the point's
+// distance from it, in cells. Each operation is rounded, as in NumPy.
 struct Near {
     int corner;
     float part;
@@ -45,7 +45,7 @@ __device__ __forceinline__ int table_row(const GridLevel& level, int column, int
                       : level.origin + line * level.columns + column;
 }
 
-// Rows of the table, and weights that add up to 1.
+// The rows of the table at the corners of a point's cell, and their weights, which add up to 1.
 struct Corners {
     int rows[4];
     float weights[4];

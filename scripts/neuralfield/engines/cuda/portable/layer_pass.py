@@ -36,7 +36,7 @@ _ROWS_PER_SPLIT = 512
 
 
 class LayerPass(Pass):
-    """Forward, loss and backward of one batch, in chunks of rows that fit in memory."""
+    """Forward pass, loss and backward pass of one batch, in chunks of rows that fit in memory."""
 
     name = "layers"
     memory_budget_bytes = 2 << 30
