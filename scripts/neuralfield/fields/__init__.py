@@ -1,4 +1,4 @@
-"""Coordinate networks, by name. A new one is a file beside these and a line in `FIELDS`."""
+"""Coordinate networks by name. To add a network, add a module here and an entry in `FIELDS`."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -33,11 +33,11 @@ FIELDS: dict[str, type[FieldSettings]] = {
 }
 
 NETWORKS: dict[str, type[FieldSettings] | type[Upscaler]] = FIELDS | {"upscaler": Upscaler}
-"""All that can be fitted to an image: fields, and networks that enlarge images in another way."""
+"""All networks that can be fitted to an image: fields, and the upscaler."""
 
 
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
-    """Read a field's settings; parameters and errors as `network_settings`."""
+    """Read a field's settings; parameters and errors are those of `network_settings`."""
     if description.get("type") not in FIELDS:
         found, expected = repr(description.get("type")), f"one of {', '.join(FIELDS)}"
         raise ConfigError("fields: type", found, expected)
@@ -45,11 +45,11 @@ def field_settings(description: Mapping[str, Any]) -> FieldSettings:
 
 
 def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler:
-    """Read the settings of a field or an upscaler; raises `ConfigError` for an unknown type, preset
-    or key, or a value out of range.
+    """Read the settings of a field or an upscaler.
 
-    ``type`` names the field; ``preset`` may name a ready-made one; the other keys are its settings,
-    with the defaults of its class.
+    The key ``type`` names the network, ``preset`` optionally names ready-made settings of it, and
+    the other keys are its settings; defaults are those of the settings class. Raises `ConfigError`
+    for an unknown type, preset or key, or a value out of range.
     """
     given = dict(description)
     kind, preset = given.pop("type", None), given.pop("preset", None)
@@ -66,7 +66,7 @@ def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler
 
 
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:
-    """Return the learning rate that suits a network; it may depend on all of its settings."""
+    """Return the default learning rate of a network, which may depend on all of its settings."""
     description = {key: value for key, value in field.items() if key not in ("training", "output")}
     return network_settings(description).suggested_learning_rate
 
@@ -80,11 +80,11 @@ def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
 def build_field(
     settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int | None = 0
 ) -> AnyNetwork:
-    """Make a network with fresh weights, in float64 on the CPU; raises `ResourceError` where it is
-    larger than the memory there is.
+    """Create a network with initial weights, in float64 on the CPU.
 
-    The weights are a function of the settings, the shape and the seed alone; without a seed they
-    are zeros, which is faster where others are loaded.
+    The weights depend only on the settings, the shape and the seed; without a seed they are zeros,
+    which is faster if weights are loaded afterwards. Raises `ResourceError` if the network does not
+    fit in memory.
     """
     require_memory_for(settings.weight_shapes(shape), "fields")
     seeded = random_seed is not None

@@ -31,8 +31,8 @@ from neuralfield.system.settings import setting
 class FourierChebyshev(Fixed):
     """Fourier features, and the Chebyshev polynomials T_0 to T_degree of x and of y.
 
-    T_0 is 1: with it the constant part of each linear map has three weights, its bias among them,
-    and learns as much faster.
+    T_0 is the constant 1. Because there is one for x and one for y, the constant term of each
+    linear map has three parameters, including the bias, and is trained correspondingly faster.
     """
 
     frequencies: Array
@@ -45,7 +45,7 @@ class FourierChebyshev(Fixed):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """The frequencies: the network is lost without them."""
+        """The frequencies, which are saved because the network cannot be evaluated without them."""
         return {"frequencies": self.frequencies}
 
     def __call__(self, coordinates: Array) -> Array:
@@ -60,7 +60,7 @@ class FourierChebyshev(Fixed):
 
 @dataclass(frozen=True)
 class Product:
-    """Multiplies the equal parts that a layer's output consists of, element by element."""
+    """Elementwise product of the `factors` equal parts of a layer's output."""
 
     factors: int
     frequency = 1.0
@@ -71,7 +71,7 @@ class Product:
 
 
 def feature_count(frequencies: int, chebyshev_degree: int) -> int:
-    """Count values into the linear maps: sines, cosines, and polynomials of both coordinates."""
+    """Return the number of features: sines, cosines, and polynomials of both coordinates."""
     polynomials = chebyshev_degree + 1 if chebyshev_degree else 0
     return 2 * (frequencies + polynomials)
 
@@ -80,13 +80,13 @@ def feature_count(frequencies: int, chebyshev_degree: int) -> int:
 class Cafe(FieldSettings):
     """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
 
-    f holds sin and cos of 2 pi B p and the polynomials T_0 ... T_K of x and of y. A product of
-    sines is a sum of sines of the summed and subtracted frequencies, so that few features reach
-    many frequencies, and the weights choose which. Weights and biases start uniform in
-    [-1, 1] / sqrt(fan_in).
+    f consists of sin and cos of 2 pi B p, and of the polynomials T_0 ... T_K of x and of y. A
+    product of sines is a sum of sines with the sums and differences of their frequencies, so that a
+    few features give many frequencies, of which the weights select some. Initial weights and biases
+    are uniform in [-1, 1] / sqrt(fan_in).
 
-    B is that of `neuralfield.fields.fourier.Fourier`; products reach `factors` times as high as
-    its frequencies.
+    B is sampled as in `neuralfield.fields.fourier.Fourier`; the frequencies of products are up to
+    `factors` times as high.
     """
 
     usual_learning_rate = 3e-3
@@ -110,7 +110,7 @@ class Cafe(FieldSettings):
         return [features, *[self.width] * (1 + self.hidden_layers)]
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix; those that are multiplied lie side by side in one."""
+        """Return the shape of each layer's matrix; the first holds all N maps side by side."""
         (features, width), *others = super().weight_shapes(shape)
         return [(features, self.factors * width), *others]
 

@@ -22,31 +22,31 @@ class Encoding(Protocol):
 
     @property
     def size(self) -> int:
-        """Values out, for each position."""
+        """The number of output values for each position."""
         ...
 
     @property
     def working_values(self) -> int:
-        """Numbers that are in memory for each position while it is worked on, about."""
+        """The approximate number of values in memory for each position during the computation."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """The tensors of it that are trained."""
+        """The trainable tensors by name."""
         ...
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """Arrays that are sampled once and not trained, by the names of its attributes."""
+        """Arrays that are sampled once and not trained, by attribute name."""
         ...
 
     def __call__(self, coordinates: Array) -> Array | Tensor:
-        """Return an array; a tensor where something is trained."""
+        """Return the encoded positions: a tensor if the encoding is trainable, else an array."""
         ...
 
 
 class Fixed:
-    """An encoding without trained parts; those that sample arrays have to save them."""
+    """An encoding without trainable parameters; subclasses list sampled arrays in `buffers`."""
 
     working_values: int = 0
 
@@ -73,8 +73,9 @@ class Identity(Fixed):
 class CornerBias(Fixed):
     """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training image.
 
-    The inputs of the original lion-cub network: corners instead of centres, and a column of ones
-    in place of a bias. Tied to the training size, so that it is one function of position too.
+    These are the inputs of the original lion-cub network: u and v are 0 and 1 at the centres of the
+    outermost pixels, and a column of ones replaces a bias. They depend on the size of the training
+    image and not on that of a render, so that the network is a single function of position.
     """
 
     width: int
@@ -89,7 +90,7 @@ class CornerBias(Fixed):
         return inputs
 
     def along(self, axis: int, positions: Array) -> Array:
-        """Compute u of positions x (`axis` 0), or v of positions y (1)."""
+        """Compute u from positions x if `axis` is 0, or v from positions y if it is 1."""
         side, longer = (self.width, self.height)[axis], max(self.width, self.height)
         return (positions * longer + (side - 1)) / 2 / max(side - 1, 1)
 
@@ -99,7 +100,7 @@ class FourierFeatures(Fixed):
     """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5)."""
 
     frequencies: Array
-    """Shape (2, count); B, in cycles for each unit of coordinate; fixed, not trained."""
+    """The matrix B, shape (2, count), in cycles per unit of the coordinates; it is not trained."""
 
     @property
     def size(self) -> int:
@@ -107,22 +108,22 @@ class FourierFeatures(Fixed):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """B: the network is lost without it."""
+        """The matrix B, which is saved because the network cannot be evaluated without it."""
         return {"frequencies": self.frequencies}
 
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
-        # only in the phase does rounding matter: it sums large products
+        # rounding matters only in the phase, because it is a sum of large products
         phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
         return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Maps the last layer's number z to a value."""
+    """The function that maps the last layer's output z to a value."""
 
     name: str
-    """``linear`` is (1 + z) / 2, so that z = +-1 are white and black;
+    """``linear`` is (1 + z) / 2, so that z = 1 is white and z = -1 is black;
     ``sigmoid`` is 1 / (1 + exp(-steepness * z)), which keeps line art black and white."""
     steepness: float = 1.0
 
@@ -131,7 +132,7 @@ class Output:
             raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
-        """Find numbers z that give these values; a sigmoid's stay 1e-6 away from 0 and 1."""
+        """Compute z from values; for a sigmoid, values are first clipped to [1e-6, 1 - 1e-6]."""
         values = np.asarray(values, np.float64)
         if self.name == "sigmoid":
             inside = np.clip(values, _SIGMOID_MARGIN, 1 - _SIGMOID_MARGIN)
@@ -145,8 +146,9 @@ class Output:
 
 
 class CoordinateNetwork(Network[Layer]):
-    """An image as a function: positions in, values out. An activation follows each layer but the
-    last.
+    """A network that maps positions to the values of an image.
+
+    An activation follows each layer except the last.
     """
 
     def __init__(
@@ -162,10 +164,10 @@ class CoordinateNetwork(Network[Layer]):
         self.output = output
 
     def __call__(self, coordinates: Array) -> Tensor:
-        """Compute values at positions, not clipped: a linear output may leave [0, 1].
+        """Compute the values at positions, shape (n, channels).
 
-        From coordinates of shape (n, 2), see `neuralfield.images.coordinates`, of the network's
-        dtype and device, to shape (n, channels).
+        Coordinates have shape (n, 2), see `neuralfield.images.coordinates`, and must have the dtype
+        and device of the network. Values are not clipped: a linear output may leave [0, 1].
         """
         encoded = self.encoding(coordinates)
         x = encoded if isinstance(encoded, Tensor) else Tensor(encoded)
@@ -183,13 +185,14 @@ class CoordinateNetwork(Network[Layer]):
         return {f"encoding.{name}": array for name, array in self.encoding.buffers.items()}
 
     def make_constant(self, values: np.ndarray) -> bool:
-        """Set the weights so that the network has the same values, in [0, 1], at every position; a
-        sigmoid reaches 0 and 1 to one in a million.
+        """Set the weights so that the network has the same values, in [0, 1], at every position.
 
-        The bias of the last layer is set, and its weights are zero. Without biases the network
-        keeps the column of ones of `CornerBias` as its only input, and the last layer is scaled.
-        False is returned, and nothing is changed, where no weights do this: in a network without
-        biases whose hidden values are zero.
+        The last layer gets the bias for these values and zero weights. A network without biases
+        keeps only the column of ones of `CornerBias` as input, and its last layer is computed from
+        the hidden values. A sigmoid differs from 0 and 1 by 1e-6.
+
+        Returns False, and changes nothing, if there are no such weights: the network has no biases,
+        and no column of ones or only hidden values of zero.
         """
         z, last = self.output.inverse(values), self.layers[-1]
         if "bias" in last.parameters:
@@ -198,7 +201,7 @@ class CoordinateNetwork(Network[Layer]):
             return True
         before = self.layers[0].weight.data[1:].copy()
         self.layers[0].weight.data[1:] = 0
-        x = Tensor(np.eye(1, self.encoding.size))  # any position: only the first column is left
+        x = Tensor(np.eye(1, self.encoding.size))  # any position: only the first column has weights
         for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
             x = activation.after(layer, x)
         hidden = x.data[0]

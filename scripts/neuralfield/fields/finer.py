@@ -29,10 +29,10 @@ class VariableSine:
 class Finer(SineField):
     """sin(omega (|z| + 1) z) with z = W x + b in every layer but the last, which is linear.
 
-    The weights start as SIREN's; biases of the first layer are uniform in [-first_bias,
-    first_bias]: where |z| is large a sine is fast, so that they choose how fine the detail is that
-    the network starts with. The derivative is the exact one, 2 |z| + 1 where the authors' program
-    takes |z| + 1.
+    Initial weights are those of SIREN; initial biases of the first layer are uniform in
+    [-first_bias, first_bias]. The frequency of a sine grows with |z|, so that these biases
+    determine how fine the detail of the initial network is. The derivative of (|z| + 1) z is the
+    exact one, 2 |z| + 1; the authors' program uses |z| + 1.
     """
 
     usual_learning_rate = 3e-4

@@ -18,16 +18,16 @@ from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers, plain_weights
 
 _INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
-"""Relu has smaller weights than elsewhere: with He's, the initial function, a sum of many
-frequencies, hinders the fit."""
+"""Initializer of each activation. For relu, initial weights are smaller than in other networks:
+with He's initialization, the initial function, a sum of many frequencies, hinders the fit."""
 
 
 @dataclass(frozen=True)
 class Fourier(FieldSettings):
-    """[sin(2 pi B p), cos(2 pi B p)], then layers with one activation.
+    """[sin(2 pi B p), cos(2 pi B p)], followed by layers with one activation.
 
-    Rows of B come from N(0, scale ** 2). Under relu, weights and biases start uniform in
-    [-1, 1] / sqrt(fan_in).
+    Elements of B are sampled from N(0, scale ** 2). For relu, initial weights and biases are
+    uniform in [-1, 1] / sqrt(fan_in).
     """
 
     usual_learning_rate = 3e-3

@@ -29,8 +29,8 @@ class Bell:
 class Gauss(DirectField):
     """exp(-(scale z) ** 2) with z = W x + b in every layer but the last, which is linear.
 
-    In the paper's letters scale = 1 / (sqrt(2) sigma). Weights and biases start uniform in
-    [-1, 1] / sqrt(fan_in).
+    In the notation of the paper, scale = 1 / (sqrt(2) sigma). Initial weights and biases are
+    uniform in [-1, 1] / sqrt(fan_in).
     """
 
     usual_learning_rate = 1e-3

@@ -18,37 +18,37 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
 
 HASH_PRIME = 2654435761
-"""The factor of one axis in the spatial hash; the other axis has the factor 1."""
+"""Factor of the line index in the spatial hash; the factor of the column index is 1."""
 
 _INITIAL_BOUND = 1e-4
 
 _EDGE = 1e-2
-"""Cells that a cropped grid has beyond the image at least, for points rounded in float32."""
+"""Minimum margin of a cropped grid around the image in cells, for points rounded to float32."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """One of the grids."""
+    """One of the grids of a hash encoding."""
 
     resolution: int  # cells along the longer side of the image
-    start: int  # its first row in the table
-    rows: int  # how many it has there
+    start: int  # first row of the grid in the table
+    rows: int  # number of rows of the grid in the table
     cells: tuple[range, range] | None = None
-    """The cells along x and y whose corners have rows of their own; None: all of the square."""
+    """The cells along x and y of a cropped grid; None if the grid covers a square or is hashed."""
 
     @property
     def is_hashed(self) -> bool:
-        """Whether corners share rows, because there are more of them."""
+        """Whether corners share rows, because the grid has more corners than rows."""
         return self.cells is None and self.rows < (self.resolution + 1) ** 2
 
     @property
     def columns(self) -> int:
-        """Corners in a line that have rows of their own."""
+        """The number of corners in each line of the grid."""
         return len(self.cells[0] if self.cells else range(self.resolution)) + 1
 
     @property
     def skipped(self) -> int:
-        """Corners before the first that has a row of its own, if all lines had `columns`."""
+        """The index line * `columns` + column of the first corner of a cropped grid."""
         return self.cells[1].start * self.columns + self.cells[0].start if self.cells else 0
 
     @property
@@ -58,7 +58,7 @@ class Level:
         return [axis[0] for axis in axes], [axis[-1] for axis in axes]
 
     def row_of(self, column: Array, line: Array) -> Array:
-        """Find the rows in the table of the grid's corners; arrays of int64."""
+        """Compute the rows of corners in the table; arguments and result are int64 arrays."""
         if self.is_hashed:
             return self.start + ((column ^ (line * HASH_PRIME)) & (self.rows - 1))
         return self.start - self.skipped + line * self.columns + column
@@ -66,7 +66,7 @@ class Level:
 
 @dataclass
 class HashEncoding:
-    """Features of the corners around a point, interpolated bilinearly, for each of some grids."""
+    """Features of several grids, interpolated bilinearly from the four corners around a point."""
 
     table: Tensor  # shape (rows, features); the features of all corners of all grids
     levels: tuple[Level, ...]
@@ -77,7 +77,7 @@ class HashEncoding:
 
     @property
     def working_values(self) -> int:
-        """Rows (twice as wide as numbers), weights, and features with their gradients."""
+        """Row indices (64 bits: two values), weights, and features with their gradients."""
         return 4 * len(self.levels) * (3 + 2 * self.table.shape[1])
 
     @property
@@ -93,8 +93,10 @@ class HashEncoding:
         return ops.weighted_rows(self.table, rows, weights)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
-        """Find the rows of the table that each point is interpolated from, int64 of shape
-        (n, levels, 4), and their weights, which add up to 1 over the four.
+        """Compute the table rows and weights for the interpolation of each point.
+
+        Rows are int64 of shape (n, levels, 4). Weights have the same shape; the four of a level add
+        up to 1.
         """
         xp, number = namespace_of(coordinates), coordinates.dtype.type
         unit = (coordinates + 1) * number(0.5)
@@ -122,12 +124,12 @@ class HashEncoding:
 
 @dataclass(frozen=True)
 class Hashgrid(FieldSettings):
-    """Trained features on grids of several resolutions, then a small network.
+    """Trainable features on grids of several resolutions, followed by a small network.
 
-    Grid l has N_l = floor(N_min b ** l) cells along the longer side, with b such that the last has
-    N_max. Corner (i, j) has its own row of features where the grid has at most T corners, and row
-    (i xor 2654435761 j) mod T otherwise. Cropped grids have the corners around the image, others
-    those of a square. Features start uniform in [-1e-4, 1e-4].
+    Grid l has N_l = floor(N_min b ** l) cells along the longer side, where b is such that the last
+    grid has N_max cells. If a grid has at most T corners, each corner has its own row of features;
+    otherwise corner (i, j) has row (i xor 2654435761 j) mod T. Cropped grids cover only the image;
+    other grids cover a square. Initial features are uniform in [-1e-4, 1e-4].
     """
 
     usual_learning_rate = 1e-2
@@ -172,7 +174,7 @@ class Hashgrid(FieldSettings):
         growth = max(1.0, finest / self.base_resolution) ** (1 / max(1, self.levels - 1))
         found, start = [], 0
         for index in range(self.levels):
-            # the last power may fall a rounding short of the whole number it should be
+            # rounding may make the last power slightly smaller than the whole number it should be
             resolution = math.floor(self.base_resolution * growth**index + 1e-6)
             cells = _cells_of(shape, resolution) if self.cropped else None
             corners = math.prod(len(axis) + 1 for axis in cells or 2 * (range(resolution),))
@@ -186,7 +188,7 @@ class Hashgrid(FieldSettings):
         return [self.levels * self.features, *[self.width] * self.hidden_layers]
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Shape of the table, and of each layer's matrix."""
+        """Return the shapes of the table and of each layer's matrix."""
         last = self.grids(shape)[-1]
         return [(last.start + last.rows, self.features), *super().weight_shapes(shape)]
 
@@ -199,7 +201,7 @@ class Hashgrid(FieldSettings):
 
 
 def _cells_of(shape: ImageShape, resolution: int) -> tuple[range, range]:
-    """List the cells along x and y that an image's points lie in."""
+    """Return the ranges of cells along x and y that contain the points of an image."""
     axes = []
     for half_side in extent(shape.width, shape.height):
         first, last = ((1 + side * half_side) / 2 * resolution for side in (-1, 1))

@@ -21,12 +21,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steepness": 1.0,
     }
 }
-"""``original``: the 98,752 weights that were first fitted to the lion cub."""
+"""``original`` is the network of 98,752 weights that was first fitted to the lion cub."""
 
 
 @dataclass(frozen=True)
 class Mlp(FieldSettings):
-    """Layers of any widths with one activation."""
+    """Layers of arbitrary widths with one activation."""
 
     usual_learning_rate = 1e-3
     presets: ClassVar = PRESETS

@@ -49,24 +49,23 @@ class NetworkSettings(Settings, ABC, Generic[AnyNetwork]):
     """Settings of a network that is fitted to an image."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Ready-made settings, by the names that the key ``preset`` may have."""
+    """Ready-made settings by name; the key ``preset`` selects one."""
 
     usual_learning_rate: ClassVar[float]
-    """The learning rate for Adam and Muon, where the user gives none; see
-    ``benchmarks/field_rates.py``."""
+    """Default learning rate for Adam and Muon; see ``benchmarks/field_rates.py``."""
 
     @property
     def suggested_learning_rate(self) -> float:
-        """The learning rate for Adam and Muon, where the user gives none."""
+        """The learning rate for Adam and Muon if the user gives none."""
         return self.usual_learning_rate
 
     @abstractmethod
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Shape of each matrix, at least one, from which the memory is known in advance."""
+        """Return the shape of each matrix, at least one, to compute the memory use in advance."""
 
     @abstractmethod
     def build(self, shape: ImageShape, generator: np.random.Generator) -> AnyNetwork:
-        """Make a network with fresh weights, in float64 on the CPU."""
+        """Create a network with initial weights, in float64 on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,23 +84,23 @@ class FieldSettings(NetworkSettings[CoordinateNetwork]):
     @property
     @abstractmethod
     def sizes(self) -> Sequence[int]:
-        """Values into the first layer, and out of each layer but the last."""
+        """The number of inputs of the first layer, and of outputs of each layer but the last."""
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix."""
+        """Return the shape of each layer's matrix."""
         return list(pairwise((*self.sizes, shape.channels)))
 
     def network(
         self, encoding: Encoding, layers: Sequence[Layer], activations: Sequence[Nonlinearity]
     ) -> CoordinateNetwork:
-        """Make the network of these parts, with the output that is set."""
+        """Create the network from its parts, with the output that the settings select."""
         output = Output(self.output, self.steepness)
         return CoordinateNetwork(encoding, layers, activations, output)
 
 
 @dataclass(frozen=True)
 class DirectField(FieldSettings):
-    """Settings of a field whose first layer is given the coordinates themselves."""
+    """Settings of a field whose first layer takes the coordinates without an encoding."""
 
     hidden_layers: int = layer_count(3, "layers between the first and the last")
     width: int = layer_width(128)

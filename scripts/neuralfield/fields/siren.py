@@ -30,7 +30,7 @@ class SineField(DirectField):
     def sine_layers(
         self, shape: ImageShape, weight_scale: float, generator: np.random.Generator
     ) -> list[Linear]:
-        """Make layers with the initial weights of sines, all but the last scaled by a factor."""
+        """Create layers with SIREN's initial weights, scaled by a factor in all but the last."""
         first = partial(siren_weights, omega_0=self.first_omega_0, is_first=True)
         hidden = partial(siren_weights, omega_0=self.omega_0, is_first=False)
         layers = [
@@ -55,10 +55,10 @@ class Siren(SineField):
 
     @property
     def suggested_learning_rate(self) -> float:
-        """The rate 6 / (width * hidden_layers * omega_0 * weight_scale), in two digits.
+        """The rate 6 / (width * hidden_layers * omega_0 * weight_scale), rounded to two digits.
 
-        The sines limit how far a step may move their arguments; at a few times this rate nothing
-        is learned. Found by ``benchmarks/field_rates.py``.
+        A step may change the arguments of the sines only by a limited amount: at a few times this
+        rate, the network does not train. The formula was found with ``benchmarks/field_rates.py``.
         """
         depth = max(self.hidden_layers, 1)
         return float(f"{6 / (self.width * depth * self.omega_0 * self.weight_scale):.2g}")

@@ -22,7 +22,7 @@ KERNEL_PX = 3
 
 @dataclass(frozen=True)
 class Upscaler(NetworkSettings["UpscalingNetwork"]):
-    """Convolutions of 3 x 3 with relu, the last one without, added to an enlarged image."""
+    """Convolutions of 3 x 3, with relu after all but the last, added to an enlarged image."""
 
     usual_learning_rate = 1e-3
 
@@ -43,17 +43,17 @@ class Upscaler(NetworkSettings["UpscalingNetwork"]):
 
     @property
     def reach_px(self) -> int:
-        """Pixels from the centre to the edge of what the network sees."""
+        """The radius of the network's receptive field in pixels."""
         return (self.hidden_layers + 1) * (KERNEL_PX // 2)
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Count values in and out of each convolution's windows, and the image that is enlarged."""
+        """Return the shape of each convolution's matrix, and (pixels, channels) of the image."""
         channels = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [(KERNEL_PX**2 * into, out) for into, out in pairwise(channels)]
         return [*layers, (shape.width * shape.height, shape.channels)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> "UpscalingNetwork":
-        """Make a network with fresh weights that adds nothing yet, and without its image."""
+        """Create a network with initial weights, whose last layer and image are zeros."""
         kernel = (KERNEL_PX, KERNEL_PX)
         sizes = [shape.channels, *[self.channels] * self.hidden_layers, shape.channels]
         layers = [
@@ -66,8 +66,10 @@ class Upscaler(NetworkSettings["UpscalingNetwork"]):
 
 
 class UpscalingNetwork(Network[Conv2d]):
-    """The detail that enlarged images lack, and the image that it was fitted to, with values in [0,
-    1]. Its convolutions have no padding.
+    """A network that adds the missing detail to enlarged images.
+
+    It also holds the image that it was fitted to, with values in [0, 1]. The convolutions have no
+    padding.
     """
 
     def __init__(self, layers: Sequence[Conv2d], image: Array) -> None:
@@ -75,10 +77,10 @@ class UpscalingNetwork(Network[Conv2d]):
         self.image = image
 
     def __call__(self, enlarged: Array) -> Tensor:
-        """Return enlarged images with the detail that enlarging left out, shape (n, height, width,
-        channels).
+        """Add the missing detail to enlarged images; return shape (n, height, width, channels).
 
-        They are given with as many pixels around as the network reaches.
+        The input has a margin of one pixel per layer on each side, because the convolutions have no
+        padding.
         """
         x = Tensor(enlarged - enlarged.dtype.type(0.5))
         for layer in self.layers[:-1]:
@@ -88,7 +90,7 @@ class UpscalingNetwork(Network[Conv2d]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """The image: there is nothing to enlarge without it."""
+        """The image that is enlarged, which is saved with the weights."""
         return {"picture": self.image}
 
     def to(self, device: Device, dtype: str) -> Self:

@@ -19,22 +19,22 @@ from neuralfield.system.settings import setting
 
 @dataclass(frozen=True)
 class ComplexLinear:
-    """z = x (A + i B) + c of complex x, in real numbers: [Re x, Im x] -> [Re z, Im z]."""
+    """z = x (A + i B) + c for complex x, in real numbers: [Re x, Im x] -> [Re z, Im z]."""
 
-    # shape (complex values in, complex values out); A and B
+    # A and B, of shape (complex inputs, complex outputs)
     real: Tensor
     imaginary: Tensor
     bias: Tensor  # shape (fan_out,); [Re c, Im c]
-    real_part_only: bool  # whether Re z alone goes out: of the last layer
+    real_part_only: bool  # whether the output is Re z only, as for the last layer
 
     @property
     def fan_in(self) -> int:
-        """Real values in."""
+        """The number of real inputs."""
         return 2 * self.real.shape[0]
 
     @property
     def fan_out(self) -> int:
-        """Real values out."""
+        """The number of real outputs."""
         return self.bias.shape[0]
 
     @property
@@ -43,14 +43,14 @@ class ComplexLinear:
 
     @property
     def weight(self) -> Tensor:
-        """The real matrix that does what A + i B does."""
+        """The real matrix that is equivalent to A + i B."""
         columns = [ops.concatenate([self.real, ops.multiply(self.imaginary, -1)], 0)]
         if not self.real_part_only:
             columns.append(ops.concatenate([self.imaginary, self.real], 0))
         return ops.concatenate(columns, 1)
 
     def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
-        """Scale * z, as one product of real matrices."""
+        """Compute scale * z as one product of real matrices."""
         weight, bias = self.weight, self.bias
         if scale != 1:
             weight, bias = ops.multiply(weight, scale), ops.multiply(bias, scale)
@@ -59,7 +59,7 @@ class ComplexLinear:
 
 @dataclass(frozen=True)
 class Gabor:
-    """exp(i frequency z - (scale |z|) ** 2) of a layer's real or complex output z."""
+    """exp(i frequency z - (scale |z|) ** 2) of a layer's output z, which is real or complex."""
 
     frequency: float
     scale: float
@@ -67,7 +67,7 @@ class Gabor:
     name = "gabor"
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Compute [real parts, imaginary parts] of the wavelets of the layer's output for `x`."""
+        """Apply the layer to `x`, and return [real parts, imaginary parts] of the wavelets."""
         return ops.gabor(layer(x), self.frequency, self.scale, is_complex=self.is_complex)
 
 
@@ -75,10 +75,10 @@ class Gabor:
 class Wire(DirectField):
     """exp(i omega_0 z - |scale z| ** 2) with z = W x + b in every layer but the last.
 
-    The first layer's weights are real, the others' complex, and the real part of the last one's
-    output counts. Complex numbers are pairs of real ones here. Weights start as SIREN's, real and
-    imaginary parts alike: with larger ones most wavelets are too far away to be seen, and nothing
-    is learned.
+    The weights of the first layer are real, those of the other layers complex; the output is the
+    real part of the last layer's output. Complex numbers are stored as pairs of real numbers. Real
+    and imaginary parts of weights are initialized as in SIREN: with larger weights, most wavelets
+    would be evaluated where they are almost zero, and the network would not train.
     """
 
     usual_learning_rate = 1e-3
@@ -90,7 +90,7 @@ class Wire(DirectField):
     )
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix of numbers, real and imaginary parts side by side."""
+        """Return the shape of each layer's weights, with real and imaginary parts side by side."""
         first, *others = super().weight_shapes(shape)
         return [first, *((into, 2 * out) for into, out in others)]
 
