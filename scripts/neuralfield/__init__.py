@@ -12,7 +12,7 @@
 >>> field.gradient([0.5, 0.0]).shape
 (1, 2)
 
-What is not listed here is found in the layers below, see docs/architecture.md.
+Names that are not listed here are in the subpackages; see docs/architecture.md.
 """
 
 import importlib
@@ -42,7 +42,7 @@ _PLACES = {
     "from_torch_siren": "api.from_torch",
     "load": "api.loading",
 }
-"""The modules of the names, which are imported when they are first used: some take a while."""
+"""Module of each public name; it is imported on first use, because some modules load slowly."""
 
 __all__ = [
     "ImageClassifier",

@@ -1,1 +1,1 @@
-"""The package as programs and notebooks use it: `import neuralfield as nf`."""
+"""The public interface for programs and notebooks: `import neuralfield as nf`."""

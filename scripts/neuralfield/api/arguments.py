@@ -1,4 +1,4 @@
-"""Checks arguments that are no settings of a network or a training."""
+"""Checks of arguments that are not settings of a network or a training."""
 
 import math
 import os
@@ -27,7 +27,7 @@ _MOST_SAMPLES = 1 << 16
 
 
 def require_path(where: str, value: Any) -> Path:
-    """Return a path; what is none is refused."""
+    """Return the value as a path, or raise an error if it is not one."""
     if not isinstance(value, str | os.PathLike):
         raise WrongTypeError(where, repr(value), "a path")
     if str(value) == "" or "\0" in str(value):
@@ -36,7 +36,7 @@ def require_path(where: str, value: Any) -> Path:
 
 
 def require_output(where: str, value: Any) -> Path:
-    """Return the path of a file to write; one in a folder that is missing is refused."""
+    """Return the path of a file to write, or raise an error if its folder does not exist."""
     path = require_path(where, value)
     if not path.parent.is_dir():
         found, remedy = f"{path}; no folder {path.parent}", "make it, or correct its name"
@@ -45,7 +45,7 @@ def require_output(where: str, value: Any) -> Path:
 
 
 def require_png(where: str, value: Any) -> Path:
-    """Return the path of a PNG to write; what is none is refused."""
+    """Return the path of a PNG to write, or raise an error if its name does not end in .png."""
     path = require_output(where, value)
     if path.suffix.lower() != ".png":
         raise InvalidInputError(where, str(path), "a name that ends in .png")
@@ -53,20 +53,20 @@ def require_png(where: str, value: Any) -> Path:
 
 
 def require_bit_depth(value: Any) -> None:
-    """Refuse what PNGs here do not have."""
+    """Raise an error unless the bit depth is 8 or 16."""
     if value not in (8, 16):
         raise InvalidSettingError("bit_depth", repr(value), "8 or 16")
 
 
 def plain(value: Any) -> Any:
-    """Return a setting without types of NumPy, which files cannot hold; a list as a tuple."""
+    """Convert the NumPy types of a setting to Python's, which files can hold; lists to tuples."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
 
 
 def as_array(where: str, values: Any) -> np.ndarray:
-    """Return values as an array; rows of several lengths are refused."""
+    """Return values as an array, or raise an error if rows differ in length."""
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -74,32 +74,32 @@ def as_array(where: str, values: Any) -> np.ndarray:
 
 
 def require_function(where: str, value: Any) -> None:
-    """Refuse what cannot be called."""
+    """Raise an error unless the value is callable or None."""
     if value is not None and not callable(value):
         raise WrongTypeError(where, repr(value), "a function that takes a dict")
 
 
 def require_mapping(where: str, value: Any) -> None:
-    """Refuse what has no keys."""
+    """Raise an error unless the value is a mapping."""
     if not isinstance(value, Mapping):
         raise WrongTypeError(where, repr(value), "a mapping of settings to values")
 
 
 def require_execution_setting(name: str, value: Any) -> None:
-    """Refuse a value that the settings of how a training is run do not allow."""
+    """Raise an error unless an execution setting (see `ImageExecution`) allows the value."""
     declared = settings_of(ImageExecution)[name]
     if not declared.allows(value):
         raise InvalidSettingError(name, repr(value), declared.expectation)
 
 
 def require_positive(where: str, value: Any, most: float = math.inf) -> None:
-    """Refuse what is no positive number."""
+    """Raise an error unless the value is a positive number of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise InvalidSettingError(where, repr(value), "a number > 0")
 
 
 def require_box(box: Any) -> Box:
-    """Return the part of an image that a render shows; what is none is refused."""
+    """Return the part of an image to render, or raise an error if it is not a valid box."""
     left, top, right, bottom = _floats(box, 4)
     if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
         expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
@@ -108,7 +108,7 @@ def require_box(box: Any) -> Box:
 
 
 def require_samples(samples: Any) -> None:
-    """Refuse what is neither a number of samples nor "auto"."""
+    """Raise an error unless the value is a number of samples per pixel or "auto"."""
     is_count = _is_count(samples) and samples <= _MOST_SAMPLES
     if not (is_count or (isinstance(samples, str) and samples == AUTO)):
         expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
@@ -118,7 +118,7 @@ def require_samples(samples: Any) -> None:
 def render_sides(
     model: Model | ImageShape, size: Any, box: Any, max_megapixels: float = 400.0
 ) -> tuple[int, int]:
-    """Return width and height of a render in pixels; see `ImageField.render`."""
+    """Return the width and height of a render in pixels; see `ImageField.render`."""
     require_positive("max_megapixels", max_megapixels)
     left, top, right, bottom = box = require_box(box)
     if size is None:
@@ -135,7 +135,7 @@ def render_sides(
 
 
 def require_width_and_height(size: Any) -> tuple[int, int]:
-    """Return the sides of an image in pixels; what is no pair of whole numbers is refused."""
+    """Return (width, height) in pixels, or raise an error if it is not a pair of whole numbers."""
     sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
     if len(sides) != 2 or not all(map(_is_count, sides)):
         expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
@@ -149,7 +149,7 @@ def _is_count(value: Any) -> bool:
 
 
 def require_two_values(where: str, values: Any) -> tuple[float, float]:
-    """Return two different numbers; others are refused."""
+    """Return two numbers, or raise an error if they are not finite and different."""
     first, second = _floats(values, 2)
     if not (math.isfinite(first) and math.isfinite(second) and first != second):
         raise InvalidInputError(where, repr(values), "two different numbers")
@@ -157,7 +157,7 @@ def require_two_values(where: str, values: Any) -> tuple[float, float]:
 
 
 def _floats(values: Any, count: int) -> list[float]:
-    """Return so many numbers; NaN where they are none."""
+    """Return the values as `count` floats; all NaN if they are not `count` numbers."""
     try:
         found = [float(value) for value in values]
     except (TypeError, ValueError):
@@ -166,7 +166,7 @@ def _floats(values: Any, count: int) -> list[float]:
 
 
 def positions_on_device(xy: Any) -> tuple[Array, Device]:
-    """Return positions as an array, and the device that it is on."""
+    """Return positions as an array, and the device whose memory holds it."""
     if hasattr(xy, "__cuda_array_interface__"):
         device = select_device("gpu")
         points = device.asarray(xy)

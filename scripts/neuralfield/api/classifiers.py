@@ -25,31 +25,32 @@ _NETWORK_SETTINGS = tuple(settings_of(ConvolutionalClassifier))
 class ImageClassifier(Classifier):
     """A small convolutional network from grey images of one size to the probability of each class.
 
-    It has the interface of scikit-learn's classifiers, and the results of the workflow's
+    It has the interface of scikit-learn's classifiers, and gives the same results as the workflow's
     classifiers.
 
     Parameters
     ----------
     channels : sequence of int
-        Values after each convolution.
+        Number of output channels of each convolution.
     kernel, padding, pool : int
-        Side of the kernels, zeros around the images, and side of the windows of max pooling, in
-        pixels. The defaults are for images of 28 x 28; for 8 x 8 take ``kernel=3, padding=1``.
+        Side of the kernels, width of the zero padding, and side of the max pooling windows, in
+        pixels. The defaults are for images of 28 x 28; for 8 x 8 use ``kernel=3, padding=1``.
     hidden : sequence of int
-        Values after each linear layer but the last.
+        Number of outputs of each linear layer except the last.
     dropout : float
-        Share of these values that is dropped in training.
+        Fraction of these outputs that is dropped in training.
     steps : int
-        Updates of the weights.
+        Number of weight updates.
     learning_rate : float
     batch_samples : int
-        Images of each step; 0: all.
+        Number of images in each step's batch; 0 means all.
     optimizer : {"adam", "muon", "sgd"}
     random_state : int, RandomState or None
-        The seed; None is 0.
+        The seed; None means 0.
     device : {"auto", "cpu", "gpu"}
     folder : path, optional
-        For model, history and state; there `fit` goes on where it was interrupted.
+        Folder for the model, the history and the state of the training. A later `fit` with the same
+        folder resumes a training that was interrupted.
     settings : mapping, optional
         Further settings of the training (``schedule``, ``keep_best`` ...).
 
@@ -84,9 +85,9 @@ class ImageClassifier(Classifier):
 
     @classmethod
     def of_model(cls, model: ClassifierModel) -> Self:
-        """Return a classifier with a network that was trained before, here or by the workflow.
+        """Return a classifier with a trained network, from this package or the workflow.
 
-        Its labels are 0, 1 ..., as a file holds no others.
+        Its labels are 0, 1, ..., because a model file stores no other labels.
         """
         found = cls._fitted(model, _NETWORK_SETTINGS)
         found.classes_ = np.arange(model.classes)
@@ -100,7 +101,7 @@ class ImageClassifier(Classifier):
         X : array of uint8, bool, or floats in [0, 1], shape (n, height, width)
             Floats are rounded to 256 levels.
         y : array, shape (n,)
-            Labels of any kind that can be sorted; at least two different ones.
+            Labels of any sortable type; at least two different ones.
 
         Returns
         -------
@@ -109,10 +110,10 @@ class ImageClassifier(Classifier):
         Raises
         ------
         ValueError
-            A setting is out of range, the shapes do not go together, the images are too small for
-            the network, or there is one class only.
+            A setting is out of range, the shapes do not match, the images are too small for the
+            network, or there is only one class.
         TypeError
-            The images are of another type.
+            The images are of an unsupported type.
         """
         with built_in_kinds():
             images = _levels_of(X)
@@ -134,7 +135,7 @@ class ImageClassifier(Classifier):
         Raises
         ------
         ValueError
-            The images are of another size than those of `fit`.
+            The images differ in size from those given to `fit`.
         """
         self._require_fitted()
         with built_in_kinds():

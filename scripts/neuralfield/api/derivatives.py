@@ -1,4 +1,4 @@
-"""Derivatives of networks by position: each number is carried along with its derivatives."""
+"""Derivatives of networks with respect to position, by forward-mode differentiation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from neuralfield.system.device import Array, namespace_of
 
 class Jet:
     """Values, shape (n, k), with their first and second derivatives by x and by y, shape (2, n, k).
-    There are no mixed ones.
+    Mixed derivatives are not computed.
     """
 
     __array_ufunc__ = None  # an array on the left leaves the operation to this class
@@ -47,13 +47,16 @@ class Jet:
     __radd__, __rmul__ = __add__, __mul__
 
     def through(self, value: Array, first: Array, second: Array | float) -> "Jet":
-        """Apply a function of one number, of which these are the value and the derivatives."""
+        """Apply a scalar function, given its value and derivatives at this jet's value."""
         return Jet(value, first * self.first, second * self.first**2 + first * self.second)
 
 
 @dataclass(frozen=True)
 class JetArithmetic:
-    """See `neuralfield.api.forward.Arithmetic`; `arrays` are those of the network."""
+    """Implementation of `neuralfield.api.forward.Arithmetic` for jets.
+
+    `arrays` are the network's arrays by name.
+    """
 
     arrays: dict[str, Array]
 
@@ -116,7 +119,7 @@ class JetArithmetic:
 def derivatives(network: CoordinateNetwork, xy: Array) -> tuple[Array, Array]:
     """Return the first and the second derivatives by x and by y, each of shape (n, channels, 2).
 
-    Where the formula has a bend, they are those of one side of it.
+    At points where the network is not differentiable, they are one-sided derivatives.
     """
     xp = namespace_of(xy)
     first = xp.zeros((2, *xy.shape), xy.dtype)

@@ -1,4 +1,4 @@
-"""The errors of the package as programs expect them: each is of a built-in kind, too."""
+"""The errors that the public interface raises: each is also a subclass of a built-in exception."""
 
 import importlib.util
 import re
@@ -22,23 +22,23 @@ class InvalidSettingError(ConfigError, ValueError):
 
 
 class UnknownSettingError(ConfigError, TypeError):
-    """An argument has a name that no setting has."""
+    """An argument has an unknown name."""
 
 
 class InvalidInputError(InputError, ValueError):
-    """An image, a table or an array holds what cannot be used."""
+    """An image, a table or an array holds invalid values."""
 
 
 class WrongTypeError(InputError, TypeError):
-    """An argument is of a type that cannot be used."""
+    """An argument has an unsupported type."""
 
 
 class MissingFileError(InputError, FileNotFoundError):
-    """A file is not there."""
+    """A file does not exist."""
 
 
 class InvalidFileError(CheckpointError, ValueError):
-    """A saved network is damaged, or is another kind of file."""
+    """A file is damaged, or is not a saved network."""
 
 
 class UnavailableError(ResourceError, RuntimeError):
@@ -46,7 +46,7 @@ class UnavailableError(ResourceError, RuntimeError):
 
 
 class MissingPackageError(ResourceError, ImportError):
-    """A package that only some functions need is not installed."""
+    """An optional package is not installed."""
 
 
 class UnwritableError(StorageError, OSError):
@@ -54,11 +54,11 @@ class UnwritableError(StorageError, OSError):
 
 
 class DivergedError(DivergenceError, ArithmeticError):
-    """The loss of a training stopped being a finite number."""
+    """The loss of a training is no longer a finite number."""
 
 
 def require_package(where: str, module: str, name: str, to_install: str) -> None:
-    """Refuse to go on without a package; `to_install` is what pip is to be given."""
+    """Raise an error unless a package is installed; `to_install` is its argument for pip."""
     if importlib.util.find_spec(module) is None:
         found, remedy = f"{name} is not installed", f"pip install {to_install}"
         raise MissingPackageError(where, found, f"the package {module}", remedy)
@@ -74,12 +74,12 @@ _BUILT_IN: dict[type[NeuralfieldError], Any] = {
 }
 
 _SECTION = re.compile(r"^(training\.|fields: |network: |classifier: )(?=.)")
-"""The place of a setting in config.yaml is left out: a program has arguments instead."""
+"""Section of config.yaml in an error's location; it is removed, because programs use arguments."""
 
 
 @contextmanager
 def built_in_kinds() -> Iterator[None]:
-    """Raise the package's errors as those of this module."""
+    """Convert errors that the package raises to the classes of this module."""
     try:
         yield
     except NeuralfieldError as error:

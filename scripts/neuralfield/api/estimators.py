@@ -1,4 +1,4 @@
-"""Implements the interface that scikit-learn expects of estimators, without depending on it."""
+"""The interface that scikit-learn expects of estimators, without depending on scikit-learn."""
 
 import inspect
 import os
@@ -24,14 +24,14 @@ from neuralfield.training.history import History
 
 
 class NotFittedError(InputError, ValueError, AttributeError):
-    """An estimator is used before `fit`."""
+    """An estimator was used before `fit` was called."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class Estimator:
-    """Parameters by name, as scikit-learn's ``BaseEstimator`` has them.
+    """Base class with named parameters, as scikit-learn's ``BaseEstimator``.
 
-    What ``__init__`` is given is kept unchanged, and checked by `fit`.
+    ``__init__`` stores its arguments unchanged; `fit` checks them.
     """
 
     steps: int = 2000
@@ -48,7 +48,7 @@ class Estimator:
 
     @classmethod
     def _fitted(cls, model: StoredModel[Any], names: Sequence[str]) -> Self:
-        """Return an estimator with a network that was fitted before, and its settings."""
+        """Return an estimator with a fitted network and the settings of that network."""
         found = cls(**{name: getattr(model.settings, name) for name in names})
         found.model_, found.history_ = model, {}
         return found
@@ -67,7 +67,7 @@ class Estimator:
         Raises
         ------
         ValueError
-            There is no such parameter.
+            A parameter has an unknown name.
         """
         known = self._parameter_names()
         for name, value in parameters.items():
@@ -78,7 +78,7 @@ class Estimator:
         return self
 
     def _changed(self) -> dict[str, Any]:
-        """Return the parameters that are not the default ones."""
+        """Return the parameters whose values differ from the defaults."""
         defaults = inspect.signature(type(self).__init__).parameters
         return {
             name: value
@@ -95,7 +95,7 @@ class Estimator:
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            # whoever uses scikit-learn catches its own error
+            # users of scikit-learn catch scikit-learn's own NotFittedError
             error = NotFittedError(
                 type(self).__name__, "it is not fitted yet", "a call of fit before"
             )
@@ -114,21 +114,21 @@ class Estimator:
             self.model_.write(require_output("path", path))
 
     def _training_settings(self, **further: Any) -> dict[str, Any]:
-        """Return the settings of the training, with `further` ones of the kind of network."""
+        """Return the settings of the training, with `further` settings of the subclass."""
         names = ("steps", "learning_rate", "batch_samples", "optimizer")
         given = {name: getattr(self, name) for name in names}
         given |= {"random_seed": seed_of(self.random_state), **further}
         return plain_settings(given, self.settings)
 
     def _tags(self, estimator_type: str, **tags: Any) -> Any:
-        """Return the tags that scikit-learn asks for; it is there whenever it does."""
+        """Return the estimator's tags; only scikit-learn calls this, so it is installed then."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type, TargetTags(required=True), **tags)
 
 
 class Classifier(Estimator):
-    """The base of estimators with classes: what follows from ``predict_proba``."""
+    """Base class of classifiers: implements `predict` and `score` with ``predict_proba``."""
 
     classes_: np.ndarray
 
@@ -142,7 +142,7 @@ class Classifier(Estimator):
         return self.classes_[places]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the share of labels that are right."""
+        """Return the accuracy: the fraction of labels that are predicted correctly."""
         found, truth = self.predict(X), labels_of(y)
         require_same_length(found, truth)
         return float(np.average(found == truth, weights=sample_weight))
@@ -154,14 +154,14 @@ class Classifier(Estimator):
 
 
 def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
-    """Refuse rows or images that have not one target each."""
+    """Raise an error unless there is exactly one target for each row or image."""
     if len(inputs) != len(targets):
         found = f"inconsistent numbers of samples: {len(inputs)} of X and {len(targets)} of y"
         raise InvalidInputError("X and y", found, "one of each for each sample")
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed that a ``random_state`` of scikit-learn stands for."""
+    """Return the seed for a ``random_state``, as scikit-learn defines this argument."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -174,9 +174,10 @@ def seed_of(random_state: Any) -> int:
 
 
 def labels_of(y: Any) -> np.ndarray:
-    """Return labels as an array of one dimension; numbers among them are whole.
+    """Return labels as a 1-dimensional array; numeric labels must be whole numbers.
 
-    Raises ValueError where there are none, not one for each row, or they are no classes.
+    Raises ValueError if there are no labels, more than one for a row, or labels that are not
+    classes (NaN, infinity or fractions).
     """
     require_targets(y)
     labels = as_array("y", y)
@@ -197,14 +198,14 @@ def labels_of(y: Any) -> np.ndarray:
 
 
 def require_targets(y: Any) -> None:
-    """Refuse targets that are left out."""
+    """Raise an error if no targets are given."""
     if y is None:
         expected = "a target for each row of X"
         raise InvalidInputError("y", "requires y to be passed, but the target y is None", expected)
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, sorted, and the number of each row's class; raises as `labels_of`."""
+    """Return the sorted classes, and the index of each row's class; raises as `labels_of`."""
     labels = labels_of(y)
     try:
         classes, numbers_of_classes = np.unique(labels, return_inverse=True)
@@ -217,17 +218,17 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def column_names(table: Any) -> tuple[str, ...] | None:
-    """Return the names of a data frame's columns, where all are text."""
+    """Return the column names of a data frame; None if there are none or not all are text."""
     columns = getattr(table, "columns", None)
     names = [] if columns is None else list(columns)
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
 
 
 def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarray:
-    """Return values as float64, of one of so many dimensions, with at least one row and column.
+    """Return values as a float64 array whose number of dimensions is one of `dimensions`.
 
-    Raises TypeError for a sparse matrix, or what is no array of numbers, and ValueError for complex
-    numbers, text, NaN and infinity, too.
+    Raises TypeError for a sparse matrix or values that are not numbers, and ValueError for another
+    number of dimensions, no rows or columns, complex numbers, text, NaN and infinity.
     """
     if hasattr(values, "tocsr"):
         remedy = "use .toarray()"
@@ -259,6 +260,6 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
 
 
 def plain_settings(given: Mapping[str, Any], further: Any = None) -> dict[str, Any]:
-    """Return settings without types of NumPy, which files cannot hold; lists as tuples."""
+    """Merge settings, with NumPy types converted to Python's (see `plain`) and lists to tuples."""
     require_mapping("settings", further or {})
     return {name: plain(value) for name, value in {**given, **(further or {})}.items()}

@@ -1,4 +1,4 @@
-"""The values and renders of a field: the base of `ImageField`, which adds exports."""
+"""Evaluation and rendering of a field: the base class of `ImageField`, which adds exports."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
 
 
 class EvaluatedField:
-    """The base of `ImageField`, which describes its parameters."""
+    """Base class of `ImageField`, where the parameters are documented."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class EvaluatedField:
 
     @property
     def channels(self) -> int:
-        """Values at each position: 1 for grey, 3 for RGB, 4 for RGB and alpha."""
+        """Number of values at each position: 1 for grey, 3 for RGB, 4 for RGB with alpha."""
         return self.model.channels
 
     @property
@@ -70,32 +70,35 @@ class EvaluatedField:
 
     @property
     def parameter_count(self) -> int:
-        """The number of trained numbers."""
+        """The number of trainable parameters."""
         return self.model.parameter_count
 
     @property
     def residual(self) -> np.ndarray | None:
-        """The image that `render` adds to the network's values; None where the training had none.
+        """The image that `render` adds to the network's values; None if there is no such image.
 
-        It is float32 of shape (k height, k width, channels): k times finer than the training image.
+        It is a float32 array of shape (k * height, k * width, channels), where height and width are
+        those of the training image and k is a whole number.
         """
         return self.model.residual
 
     @cached_property
     def psnr(self) -> float | None:
-        """Decibels between a render and the training image; None where that is not known: pass the
-        image to `neuralfield.load`.
+        """The PSNR of a render with respect to the training image, in decibels.
+
+        It is None if it is not known; pass the training image to `neuralfield.load` to compute it.
         """
         return self._measured_db if self.image is None else self._psnr(self.image)
 
     def psnr_to(self, image: Any) -> float:
-        """Return the decibels between an image, as `neuralfield.fit` takes it, and a render of its
-        size.
+        """Return the PSNR in decibels of a render with respect to an image of any size.
+
+        The image is given as to `neuralfield.fit`; the render has the size of the image.
 
         Raises
         ------
         ValueError
-            The image has another number of channels.
+            The image has a different number of channels than the field.
         """
         with built_in_kinds():
             return self._psnr(training_image(image).values)
@@ -110,7 +113,7 @@ class EvaluatedField:
     def coordinates(
         self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
     ) -> np.ndarray:
-        """Return the positions of the centres of a render's pixels.
+        """Return the positions of the pixel centres of a render.
 
         Parameters
         ----------
@@ -130,25 +133,25 @@ class EvaluatedField:
     def __call__(self, xy: Any) -> Array:
         """Return the network's values at positions.
 
-        They lack the `residual` that `render` adds, where the training has one.
+        The `residual`, which `render` adds if the field has one, is not included.
 
         Parameters
         ----------
         xy : array, shape (..., 2)
-            Of NumPy, of CuPy, or what NumPy makes an array of.
+            A NumPy or CuPy array, or anything that `numpy.asarray` accepts.
 
         Returns
         -------
         array, shape (..., channels)
-            Of the same library, in the precision of the training. Values are not clipped: they may
-            lie somewhat outside [0, 1].
+            An array of the same library as `xy`, in the precision of the training. Values are not
+            clipped: they may lie slightly outside [0, 1].
 
         Raises
         ------
         ValueError
-            The last axis has not two numbers, or there are NaN or infinity.
+            The last axis does not have length 2, or `xy` contains NaN or infinity.
         TypeError
-            The network is an upscaler, which has no values at positions; or `xy` are no numbers.
+            The network is an upscaler, which has no values at positions; or `xy` is not numeric.
         """
         points, device = positions_on_device(xy)
         dtype = self.model.dtype
@@ -160,9 +163,10 @@ class EvaluatedField:
         return values.reshape(*points.shape[:-1], self.channels)
 
     def gradient(self, xy: Any) -> Array:
-        """Return the derivatives of the values by x and by y, in float64.
+        """Return the derivatives of the values with respect to x and y, in float64.
 
-        They are those of the network's formula. Units are those of `xy`: half the longer side.
+        They are exact derivatives of the network, not finite differences. Lengths are in the units
+        of `xy`: half the longer side of the image.
 
         Parameters
         ----------
@@ -180,7 +184,7 @@ class EvaluatedField:
         return self._derivatives(xy)[0]
 
     def laplacian(self, xy: Any) -> Array:
-        """Return the sum of the second derivatives of the values by x and by y, in float64.
+        """Return the Laplacian: the sum of the second derivatives by x and y, in float64.
 
         Parameters
         ----------
@@ -221,21 +225,23 @@ class EvaluatedField:
         Parameters
         ----------
         size : int or (int, int), optional
-            The longer side in pixels, or width and height; by default those of the training image.
+            The longer side in pixels, or (width, height). The default is the size that the box has
+            in the training image.
         box : (left, top, right, bottom)
             The part to render, in fractions of the image's sides.
         samples : int or "auto"
-            Samples of each pixel, of which the mean is taken.
+            Number of samples per pixel; the value of a pixel is their mean.
         residual : bool
-            Whether to add the field's `residual`, if it has one; else the network alone is shown.
+            Whether to add the field's `residual`, if it has one; otherwise only the network is
+            rendered.
         max_megapixels : float
-            A larger render is refused.
+            Maximum size of the render; a larger one raises ValueError.
 
         Returns
         -------
         RenderedImage
-            An array of float32 in [0, 1], of shape (height, width) for grey and (height, width, 3
-            or 4) for colour.
+            A float32 array in [0, 1], of shape (height, width) for grey and (height, width, 3 or 4)
+            for colour.
 
         Raises
         ------
@@ -259,7 +265,7 @@ class EvaluatedField:
         bit_depth: int = 8,
         max_megapixels: float = 400.0,
     ) -> tuple[int, int]:
-        """Render into a PNG of any size, never holding more than a band of it in memory.
+        """Render to a PNG file of any size, holding only one band of it in memory at a time.
 
         Parameters
         ----------
@@ -267,8 +273,9 @@ class EvaluatedField:
         size, box, samples, residual
             As in `render`.
         bit_depth : {8, 16}
+            Bits per channel.
         max_megapixels : float
-            A larger render is refused.
+            Maximum size of the render; a larger one raises ValueError.
 
         Returns
         -------
@@ -289,11 +296,11 @@ class EvaluatedField:
 
     @property
     def _place(self) -> dict[str, Any]:
-        """Return the device and the cores that compute renders."""
+        """The device and the number of CPU cores that compute renders."""
         return {"device": select_device(self.device), "threads": available_cores()}
 
     def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
-        """Return the network on a device, made once for each precision."""
+        """Return the network on a device; it is created once per device and precision."""
         if isinstance(self.model.settings, Upscaler):
             found, expected = "an upscaler, which has no values at positions", "another field"
             raise WrongTypeError("field", found, expected, "use render")

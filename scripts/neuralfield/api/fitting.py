@@ -1,4 +1,4 @@
-"""Fitting a network to an image, with arguments in place of a config file."""
+"""Fitting a network to an image, with arguments instead of a config file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -52,46 +52,48 @@ def fit(
 ) -> ImageField:
     """Fit a network to an image.
 
-    The same settings give the same bytes as in the workflow.
+    The result is identical, byte for byte, to that of the workflow with the same settings.
 
     Parameters
     ----------
     image : array, PIL image or path
-        An array of shape (height, width) or (height, width, 1, 3 or 4), of bool, uint8, uint16 or
-        floats in [0, 1], of NumPy or CuPy.
+        An array is a NumPy or CuPy array of shape (height, width) or (height, width, 1, 3 or 4),
+        with elements of type bool, uint8, uint16 or floats in [0, 1].
     field : str or mapping
         The type of the network: siren, finer, wire, gauss, fourier, hashgrid, cafe, mlp or
-        upscaler; or a network as ``config.yaml`` has it, with ``type``, settings and ``training``.
-        By default that of the preset, or siren.
+        upscaler; or a network as in ``config.yaml``, with ``type``, settings and ``training``. The
+        default is the network of the preset, or siren.
     steps : int, optional
-        Updates of the weights; by default the preset's, or 2000.
+        Number of weight updates. The default is that of the preset, or 2000.
     seconds : float, optional
-        The time that the training takes, in place of `steps`: as many as fit are found by timing
-        some of them. By default the preset's limit for processors, if it has one.
+        Duration of the training, in place of `steps`: some steps are timed to find how many steps
+        fit in it. The default is the preset's time limit for CPUs, if it has one.
     preset : str, optional
         Ready-made settings: "fast", "line_art" for drawings, "quality" for photographs; "original"
         is for mlp.
     device : {"auto", "cpu", "gpu"}
     seed : int
-        Another number gives another network; the same one gives the same, bit for bit.
+        Seed of all random numbers. The same seed gives the same network, bit for bit.
     callback : callable, optional
         Called about 200 times with a dict: step, seconds, loss, psnr_db and learning_rate.
     progress : bool
-        Whether a bar is shown.
+        Whether to show a progress bar.
     folder : path, optional
-        For model.safetensors, history.csv, training.json and checkpoints. There a training that
-        was interrupted goes on when `fit` is called again, and ends with the same bytes.
+        Folder for model.safetensors, history.csv, training.json and checkpoints. A later `fit` with
+        the same folder resumes a training that was interrupted, and ends with the same bytes as a
+        training without interruption.
     size : int or (int, int), optional
-        The longer side in pixels, or both, to which the image is reduced before.
+        Size to which the image is reduced before training: the longer side in pixels, or (width,
+        height).
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
-        What the image is converted to; "auto" converts nothing.
+        Mode to which the image is converted; "auto" keeps the mode of the image.
     max_megapixels : float
-        A larger image is refused.
+        Maximum size of the image; a larger one raises ValueError.
     **settings
         Settings of the network (``width``, ``first_omega_0`` ...), of its training
-        (``learning_rate``, ``batch_pixels`` ...) and of the machine (``engine``, ``threads``,
-        ``checkpoint_interval_s``, ``max_temperature_celsius``), with the names and meanings of
-        ``docs/fields.md`` and ``config.yaml``.
+        (``learning_rate``, ``batch_pixels`` ...) and of the execution (``engine``, ``threads``,
+        ``checkpoint_interval_s``, ``max_temperature_celsius``). ``docs/fields.md`` and
+        ``config.yaml`` describe them.
 
     Returns
     -------
@@ -100,18 +102,18 @@ def fit(
     Raises
     ------
     ValueError
-        A setting is out of range, a field or preset unknown, or the image not usable: empty, with
-        NaN, with values outside [0, 1], of a wrong shape or too large.
+        A setting is out of range, a field or preset is unknown, or the image cannot be used: it is
+        empty, contains NaN or values outside [0, 1], has a wrong shape or is too large.
     TypeError
-        The image is of a type that no image has, or an argument has an unknown name.
+        The image is of an unsupported type, or an argument has an unknown name.
     FileNotFoundError
-        There is no such image.
+        The image file does not exist.
     ArithmeticError
         The training diverged twice.
     RuntimeError
         There is no GPU, or too little memory.
     KeyboardInterrupt
-        Ctrl-C was pressed; in a folder, the state is saved.
+        Ctrl-C was pressed; if `folder` is given, the state is saved first.
 
     Examples
     --------
@@ -144,7 +146,7 @@ def fit(
 
 @dataclass
 class _Chosen:
-    """Settings by what they belong to, as the sections of ``config.yaml`` have them."""
+    """Settings grouped by what they belong to, as in the sections of ``config.yaml``."""
 
     network: dict[str, Any]
     training: dict[str, Any] = field(default_factory=dict)
@@ -157,7 +159,7 @@ def _chosen(
     seed: int,
     settings: Mapping[str, Any],
 ) -> _Chosen:
-    """Sort all settings, and fill in those that config files have by default."""
+    """Group all settings, and fill in the defaults of config files."""
     given = _network(field, preset)
     own_training = given.pop("training", {})
     chosen = _Chosen({**given}, {**own_training, "random_seed": plain(seed)})
@@ -173,7 +175,7 @@ def _chosen(
 
 
 def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
-    """Take the budget out of the settings of a training; steps that are given win over it."""
+    """Remove the budget from the settings and return it; return none if `steps` is given."""
     budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
     if seconds is None:
         return budget if steps is None else {}
@@ -185,7 +187,7 @@ def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[s
 
 
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
-    """Return a network as it would stand under ``fields``: of a preset, or as it is given."""
+    """Return a network as under ``fields`` in ``config.yaml``: that of a preset, or as given."""
     if field is not None and not isinstance(field, str):
         require_mapping("field", field)
         require_mapping("field: training", field.get("training", {}))
@@ -214,7 +216,7 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
 
 
 def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
-    """Add each setting to the part that it belongs to, by its name."""
+    """Add each setting to the group that has a setting of this name."""
     names = {
         "network": {*settings_of(NETWORKS[chosen.network["type"]])},
         "training": {*settings_of(ImageTraining)} - {"random_seed"},
@@ -234,7 +236,7 @@ def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
 
 
 def _config_defaults(cls: type) -> dict[str, Any]:
-    """Return the defaults that config files have and the class itself has not."""
+    """Return the defaults of config files for settings whose class has a different default."""
     return {
         name: declared.config_default
         for name, declared in settings_of(cls).items()

@@ -1,7 +1,7 @@
-"""The formula of a network, written once, for values that are no plain arrays.
+"""The formula of a network, written once, for values that are not plain arrays.
 
-`network_values` computes what `CoordinateNetwork.__call__` does, with the operators of whatever
-values it is given: numbers with derivatives, PyTorch's tensors, nodes of an ONNX graph.
+`network_values` computes the same as `CoordinateNetwork.__call__`, but with the operators of the
+values that it is given: jets (values with derivatives), PyTorch tensors, or nodes of an ONNX graph.
 """
 
 import math
@@ -18,11 +18,11 @@ from neuralfield.fields.wire import ComplexLinear, Gabor
 from neuralfield.nn.layers import Activation
 
 Value = Any
-"""A matrix with the operators +, -, * and @, and for whole numbers & and ^."""
+"""A matrix with the operators +, -, * and @; for whole numbers also & and ^."""
 
 
 class Arithmetic(Protocol):
-    """Functions of the values that a network is computed with."""
+    """Functions that `network_values` applies to the values of a network."""
 
     def parameter(self, name: str) -> Value:
         """Return an array of the network, by its name in the file."""
@@ -36,15 +36,15 @@ class Arithmetic(Protocol):
     def absolute(self, x: Value, /) -> Value: ...
 
     def cell(self, x: Value, first: list[int], last: list[int]) -> Value:
-        """Return the floor of x, between bounds for each column; its derivative is 0."""
+        """Return the floor of x, clipped to bounds for each column; its derivative is 0."""
         ...
 
     def whole(self, x: Value) -> Value:
-        """Return a whole value as an integer of 64 bits."""
+        """Return a whole-numbered value as a 64-bit integer."""
         ...
 
     def rows(self, table: Value, index: Value) -> Value:
-        """Return the rows of a table that integers of shape (n, 1) say."""
+        """Return the rows of a table at integer indices of shape (n, 1)."""
         ...
 
     def columns(self, x: Value, start: int, stop: int) -> Value: ...
@@ -63,7 +63,7 @@ def network_values(network: CoordinateNetwork, xy: Value, f: Arithmetic) -> Valu
 
 
 def _layer(layer: Any, index: int, x: Value, f: Arithmetic, scale: float = 1.0) -> Value:
-    """Compute scale * (x @ weight + bias); the weights are scaled, as on the tape."""
+    """Compute scale * (x @ weight + bias); weights and bias are scaled, as on the autograd tape."""
     arrays = {name: f.parameter(f"layers.{index}.{name}") for name in layer.parameters}
     weight: Value = arrays.get("weight")
     bias: Value = arrays.get("bias")

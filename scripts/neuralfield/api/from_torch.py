@@ -1,4 +1,4 @@
-"""Networks of sines that were trained with PyTorch, as fields."""
+"""Import of SIREN networks that were trained with PyTorch."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -30,27 +30,30 @@ def from_torch_siren(
     pixels: str = "centres",
     values: tuple[float, float] = (0.0, 1.0),
 ) -> ImageField:
-    """Take over a SIREN of PyTorch: sin(omega_0 (W x + b)) in each layer but the last.
+    """Import a SIREN from PyTorch: sin(omega_0 (W x + b)) in each layer except the last.
 
-    Differences of its coordinates and values from those here go into the first and the last layer.
+    If the network's coordinates or values differ from those of neuralfield, the conversion is
+    folded into the weights of the first and the last layer.
 
     Parameters
     ----------
     state_dict : mapping of str to tensor
-        In the order of the layers, each with a ``...weight`` of shape (outputs, inputs) and a
-        ``...bias``, whatever their names begin with.
+        The parameters in the order of the layers: for each layer a ``...weight`` of shape (outputs,
+        inputs) and a ``...bias``, with any prefix.
     size : (int, int)
-        Width and height of its training image in pixels, which the network does not know.
+        Width and height of the training image in pixels, which the network does not store.
     omega_0, first_omega_0 : float
-        The frequency of the sines, and that of the first layer; by default the same.
+        Frequency of the sines, and of those in the first layer; `first_omega_0` is `omega_0` by
+        default.
     coordinates : {"xy", "yx"}
-        Its first input: the position along x, or that along y, as ``meshgrid`` with ``"ij"`` gives.
+        Order of the network's inputs; "yx" is that of ``meshgrid`` with ``indexing="ij"``.
     pixels : {"centres", "corners", "longer"}
-        Where its coordinates are -1 and 1. "centres": at the outer edges of the image, each side of
-        its own, so that pixels are at their centres. "corners": at the centres of the outermost
-        pixels, as ``linspace(-1, 1, side)`` gives. "longer": as here, by the longer side.
+        Positions at which the network's coordinates are -1 and 1. "centres": the outer edges of the
+        image, on each axis, so that samples lie at pixel centres. "corners": the centres of the
+        outermost pixels, on each axis, as with ``linspace(-1, 1, side)``. "longer": the outer edges
+        of the longer side, for both axes, as in neuralfield.
     values : (float, float)
-        Its outputs for black and for white, as (-1, 1).
+        The network's outputs for black and for white, for example (-1, 1).
 
     Returns
     -------
@@ -59,7 +62,7 @@ def from_torch_siren(
     Raises
     ------
     ValueError
-        The layers are not those of a SIREN, or an argument is none of these.
+        The layers are not those of a SIREN, or an argument has an invalid value.
 
     Examples
     --------
@@ -92,7 +95,7 @@ def from_torch_siren(
             weights[0] = weights[0][::-1]
         weights[0] = weights[0] * np.array(places[pixels])[:, None]
         black, white = require_two_values("values", values)
-        # here z is -1 for black and 1 for white
+        # in neuralfield, the last layer's output z is -1 for black and 1 for white
         weights[-1] = weights[-1] * (2 / (white - black))
         biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
         settings = Siren(
@@ -110,12 +113,12 @@ def from_torch_siren(
         }
         record = {"imported_from": "a state_dict of PyTorch", "precision": "float32"}
         model = Model(settings, shape, MODES[shape.channels], arrays, record)
-        model.network()  # raises where arrays and settings do not go together
+        model.network()  # raises an error if arrays and settings do not match
     return ImageField(model)
 
 
 def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return float64 weights of shape (inputs, outputs), and biases."""
+    """Return the weights, of shape (inputs, outputs), and the biases of all layers in float64."""
     if not isinstance(state_dict, Mapping):
         raise WrongTypeError(_WHERE, f"a {type(state_dict).__name__}", _EXPECTED)
     arrays = {str(name): _array(str(name), tensor) for name, tensor in state_dict.items()}
@@ -132,7 +135,7 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
 def _misfits(
     arrays: Mapping[str, np.ndarray], weights: list[np.ndarray], biases: list[np.ndarray]
 ) -> Iterator[str]:
-    """Yield what keeps arrays from being a SIREN; the checks of later ones rely on earlier ones."""
+    """Yield the reasons why arrays are not a SIREN; later checks assume that earlier ones pass."""
     for name in arrays:
         if not name.endswith(("weight", "bias")):
             yield f"{name}, which is neither a weight nor a bias"

@@ -1,4 +1,4 @@
-"""An image as a function, ready to be evaluated, rendered, differentiated, saved and exported."""
+"""Images as functions of position, to evaluate, render, differentiate, save and export."""
 
 import os
 import warnings
@@ -16,45 +16,46 @@ if TYPE_CHECKING:
 
 
 class ImageField(EvaluatedField):
-    """An image as a function of position, from `neuralfield.fit` or `neuralfield.load`.
+    """An image as a function of position, returned by `neuralfield.fit` and `neuralfield.load`.
 
-    Positions are (x, y), x to the right and y down, from the centre of the image at (0, 0). The
-    longer side of the image goes from -1 to 1, the other one as far as its share of it.
+    Positions are (x, y), with x to the right, y down and (0, 0) at the centre of the image. The
+    longer side of the image spans [-1, 1]; the shorter side spans [-s, s], where s is the ratio of
+    the shorter to the longer side.
 
     Parameters
     ----------
     model : neuralfield.tasks.image.image_model.Model
         The network with its settings.
     device : {"auto", "cpu", "gpu"}
-        Where renders are made.
+        Device that computes renders.
     history : dict of str to ndarray, optional
     image : ndarray of float32, shape (height, width, channels), optional
         The training image, for `psnr` and `to_html`.
     checkpoints : Path, optional
         The folder of the training's snapshots, for `to_html`.
     measured_db : float, optional
-        What `psnr` is without an image.
+        Value of `psnr` if no image is given.
 
     Attributes
     ----------
     model, device, history, image, checkpoints
-        As above; `history` has the columns step, seconds, loss, psnr_db, learning_rate and
-        rollbacks, and is empty for a network that was loaded from a file alone.
+        As above. `history` has the columns step, seconds, loss, psnr_db, learning_rate and
+        rollbacks; it is empty for a network that was loaded from a file without ``history.csv``.
     """
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the network to a file, as ``model.safetensors`` of the workflow.
+        """Write the network to a file, in the format of the workflow's ``model.safetensors``.
 
-        ``docs/format.md`` describes the format; `neuralfield.load` reads it.
+        ``docs/format.md`` describes the format; `neuralfield.load` reads such a file.
         """
         with built_in_kinds():
             self.model.write(require_output("path", path))
 
     def to_html(self, path: str | os.PathLike) -> None:
-        """Write the viewer: one page that evaluates the network on the GPU of whoever opens it.
+        """Write the viewer: an HTML page that evaluates the network on the GPU of its reader.
 
-        It needs no internet. If the training was run in a folder, or the network was loaded from
-        one, a slider shows the training. See ``docs/viewer.md``.
+        The page needs no internet. If the training was run in a folder, or the network was loaded
+        from a folder, a slider shows the course of the training. See ``docs/viewer.md``.
         """
         from neuralfield.api.to_html import html_page
 
@@ -64,9 +65,10 @@ class ImageField(EvaluatedField):
             write_atomically(file, html_page(*shown, self.checkpoints).encode())
 
     def to_onnx(self, path: str | os.PathLike) -> None:
-        """Write the network as ONNX: input "xy" (n, 2), output "values" (n, channels), in float32.
+        """Write the network as an ONNX graph in float32.
 
-        Warns where the field has a `residual`, which the graph lacks.
+        The graph has the input "xy", shape (n, 2), and the output "values", shape (n, channels). It
+        does not contain the `residual`; if the field has one, a warning is issued.
 
         Parameters
         ----------
@@ -87,10 +89,10 @@ class ImageField(EvaluatedField):
             write_onnx(require_output("path", path), network, self.model)
 
     def to_torch(self) -> "torch.nn.Module":
-        """Return the network as a module of PyTorch, from (n, 2) to (n, channels), in float32.
+        """Return the network as a PyTorch module, from (n, 2) to (n, channels), in float32.
 
-        Its parameters have the names and shapes of the file; they can be trained on. Warns where
-        the field has a `residual`, which the module lacks.
+        Its parameters have the same names and shapes as in the file, and can be trained further.
+        The module does not contain the `residual`; if the field has one, a warning is issued.
 
         Raises
         ------
@@ -106,7 +108,7 @@ class ImageField(EvaluatedField):
         return TorchField(network)
 
     def _exported_network(self, method: str) -> CoordinateNetwork:
-        """Return the network alone, and warn where renders add to it."""
+        """Return the network without the residual; issue a warning if the field has a residual."""
         network = self._network(HOST, "float32")
         if self.residual is not None:
             height, width = self.residual.shape[:2]
@@ -119,13 +121,13 @@ class ImageField(EvaluatedField):
         return network
 
     def _repr_html_(self) -> str | None:
-        """Return the viewer, which notebooks show; None for a large network."""
+        """Return the viewer, which notebooks show; None if the network is too large."""
         from neuralfield.api.to_html import notebook_html
 
         return notebook_html(self.model, self.render, self.image, self.history)
 
     def _repr_png_(self) -> bytes | None:
-        """Return a PNG of at most 512 pixels, which notebooks show."""
+        """Return a PNG whose longer side has at most 512 pixels, which notebooks show."""
         return self.render(min(512, max(self.width, self.height)))._repr_png_()
 
     def __repr__(self) -> str:

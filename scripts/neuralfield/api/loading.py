@@ -1,4 +1,4 @@
-"""Reading what was fitted: the file says what it is."""
+"""Loading of saved networks; the file stores the kind of network."""
 
 import os
 from pathlib import Path
@@ -21,30 +21,30 @@ from neuralfield.training.history import read_history
 
 
 def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> Any:
-    """Read a network that was fitted here or by the workflow.
+    """Load a network that was fitted by this package or by the workflow.
 
     Parameters
     ----------
     path : path
-        A ``model.safetensors``, the folder that it lies in, or a file of ``checkpoints``.
+        A ``model.safetensors``, the folder that contains it, or a file of ``checkpoints``.
     image : array, PIL image or path, optional
-        The training image, for `ImageField.psnr`; as `neuralfield.fit` takes it. Without it, that
-        is what the workflow has measured.
+        The training image, as for `neuralfield.fit`; `ImageField.psnr` is computed with it. Without
+        an image, `ImageField.psnr` is the value that the workflow has measured.
     device : {"auto", "cpu", "gpu"}
-        Where renders are made.
+        Device that computes renders.
 
     Returns
     -------
     ImageField, TableRegressor or ImageClassifier
-        By what the network was fitted to; a field with the history, if ``history.csv`` lies beside
-        the file.
+        The type depends on whether the network was fitted to an image, a table or labelled images.
+        An `ImageField` has its history if ``history.csv`` is in the same folder.
 
     Raises
     ------
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     ValueError
-        The file is damaged, or is another kind of file.
+        The file is damaged, or is not a saved network.
 
     Examples
     --------
@@ -82,11 +82,11 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
 
 
 def _kind(path: Path) -> Any:
-    """Return what the file says that it is; None for a field."""
+    """Return the kind of network that the file stores; None for a field."""
     try:
         return load_arrays(path)[1].get("kind")
     except CheckpointError as error:
-        # it need not be a file of the workflow, which would be made again
+        # the original error advises to make the file again, which holds for the workflow only
         expected = "a network that neuralfield has saved, as a .safetensors file"
         raise InvalidFileError(error.where, error.found, expected) from error
 

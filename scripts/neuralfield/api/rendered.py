@@ -1,4 +1,4 @@
-"""Rendered images: arrays that know how to save and show themselves."""
+"""Rendered images: arrays with methods to save and show them."""
 
 import io
 import os
@@ -16,10 +16,10 @@ from neuralfield.system.files import write_atomically
 
 
 class RenderedImage(np.ndarray):
-    """An image as an array of float32 in [0, 1], with all that arrays can do.
+    """A float32 array in [0, 1] that can be saved as an image and is shown as one in notebooks.
 
-    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour. Means, sums and
-    the like are plain numbers and arrays.
+    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour. Results of
+    operations that change the shape, such as means and sums, are plain numbers and arrays.
 
     Examples
     --------
@@ -32,13 +32,13 @@ class RenderedImage(np.ndarray):
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
     ) -> Any:
-        """Return what an operation has computed: another shape, as of a mean, is no image."""
+        """Return the result of an operation; a result of another shape is not an image."""
         if array.shape == self.shape:
             return super().__array_wrap__(array, context, return_scalar)
         return array[()] if return_scalar else np.asarray(array)
 
     def levels(self, bit_depth: int = 8) -> np.ndarray:
-        """Return whole numbers from 0 to 255, or to 65535, as files have them.
+        """Return the values as integers from 0 to 255 or to 65535, as stored in image files.
 
         Parameters
         ----------
@@ -48,19 +48,19 @@ class RenderedImage(np.ndarray):
         return to_levels(np.asarray(self), bit_depth)
 
     def save(self, path: str | os.PathLike, *, bit_depth: int = 8) -> None:
-        """Write the image to a file; a PNG has the bytes that the workflow writes.
+        """Write the image to a file; a PNG is identical, byte for byte, to that of the workflow.
 
         Parameters
         ----------
         path : path
-            The ending names the format: ``.png``, or another one that Pillow writes.
+            The extension selects the format: ``.png``, or another one that Pillow can write.
         bit_depth : {8, 16}
-            Bits of each channel; 16 for PNG alone.
+            Bits per channel; 16 is supported for PNG only.
 
         Raises
         ------
         ValueError
-            The format is unknown, or has no such depth or channels.
+            The format is unknown, or does not support the bit depth or the number of channels.
         OSError
             The file cannot be written.
         """
@@ -83,7 +83,7 @@ class RenderedImage(np.ndarray):
         return self.size > 0 and (self.ndim == 2 or (self.ndim == 3 and self.shape[2] in (3, 4)))
 
     def _repr_png_(self) -> bytes | None:
-        """Return a PNG, which notebooks show; None for a part that is no image."""
+        """Return a PNG, which notebooks show; None if the array does not have an image's shape."""
         if not self._is_image():
             return None
         file = io.BytesIO()
@@ -92,7 +92,7 @@ class RenderedImage(np.ndarray):
 
 
 def _encode(levels: np.ndarray, file: Path) -> bytes:
-    """Return an image as a file of the format that a name ends in."""
+    """Encode an image in the format that the extension of the file name selects."""
     kind = Image.registered_extensions().get(file.suffix.lower())
     if kind not in Image.SAVE:
         expected = "a name that ends in .png, .jpg, .webp, .tif or another that Pillow writes"

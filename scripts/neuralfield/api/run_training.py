@@ -1,4 +1,4 @@
-"""A training from beginning to end, in a folder that it resumes from or in a temporary one."""
+"""A complete training, in a folder from which it can be resumed or in a temporary folder."""
 
 import contextlib
 import logging
@@ -33,18 +33,19 @@ Callback = Callable[[dict[str, float]], object]
 
 @dataclass(frozen=True)
 class Conditions:
-    """The circumstances of a training; none of them is a part of the training itself."""
+    """The conditions under which a training runs; they are not settings of the training itself."""
 
-    folder: str | os.PathLike | None = None  # for results and state; None: a temporary one
+    folder: str | os.PathLike | None = None  # for results and state; None: a temporary folder
     device: str = "auto"
     callback: Callback | None = None  # called with each row of the history
-    progress: bool = False  # whether a bar is shown
+    progress: bool = False  # whether a progress bar is shown
     engine: str = "auto"
     threads: int | None = None
     checkpoint_interval_s: float = 30.0
     max_temperature_celsius: float | None = None
     budget: Mapping[str, float] = field(default_factory=dict)
-    """``budget`` or ``cpu_budget`` in seconds, from which the steps are found; empty: none."""
+    """``budget`` or ``cpu_budget`` in seconds, which determines the number of steps; may be empty.
+    """
 
 
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
@@ -53,7 +54,7 @@ EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_tempera
 def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
     """Train to the end, and return the model and the history.
 
-    Ctrl-C raises KeyboardInterrupt; in a folder, the state is saved before.
+    Ctrl-C raises KeyboardInterrupt; if there is a folder, the state is saved to it first.
     """
     device = select_device(conditions.device)
     with contextlib.ExitStack() as stack:

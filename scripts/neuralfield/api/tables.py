@@ -1,4 +1,4 @@
-"""Networks fitted to tables, as scikit-learn's regressors and classifiers are."""
+"""Networks fitted to tables, with the interface of scikit-learn's regressors and classifiers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from neuralfield.tasks.training_settings import SampleTraining
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class TableNetwork(Estimator):
-    """The base of the regressor and the classifier of tables; see `TableRegressor`."""
+    """Base class of the regressor and the classifier of tables; see `TableRegressor`."""
 
     widths: Sequence[int] = (32, 32)
     activation: str = "tanh"
@@ -53,7 +53,7 @@ class TableNetwork(Estimator):
         self.model_, self.history_ = run_training(task, conditions)
 
     def _samples(self, inputs: Any, targets: np.ndarray, names: tuple[str, ...]) -> Samples:
-        """Check the inputs, and note what `predict` has to be given."""
+        """Check the inputs, and store the columns that `predict` will require."""
         values = numbers(inputs, "X", dimensions=(2,))
         require_same_length(values, targets)
         columns = column_names(inputs)
@@ -86,28 +86,30 @@ class TableNetwork(Estimator):
 class TableRegressor(TableNetwork):
     """A fully connected network from the columns of a table to one or several targets.
 
-    It has the interface of scikit-learn's regressors, and the results of the workflow's tables.
+    It has the interface of scikit-learn's regressors, and gives the same results as the workflow's
+    networks of tables.
 
     Parameters
     ----------
     widths : sequence of int
-        Values after each hidden layer; (): none, a linear regression.
+        Number of outputs of each hidden layer; () means no hidden layers: a linear regression.
     activation : {"tanh", "relu", "sigmoid", "sine"}
     steps : int
-        Updates of the weights.
+        Number of weight updates.
     learning_rate : float
     batch_samples : int
-        Rows of each step; 0: all.
+        Number of rows in each step's batch; 0 means all.
     optimizer : {"adam", "muon", "sgd"}
     scale_inputs, scale_targets : {"standard", "range", "none"}
-        How columns are scaled before they reach the network; see ``docs/tables.md``.
+        Scaling of the columns of inputs and targets; see ``docs/tables.md``.
     loss : {"mse", "huber"}
     random_state : int, RandomState or None
-        The seed; None is 0.
+        The seed; None means 0.
     device : {"cpu", "gpu", "auto"}
-        Networks of tables are small: a GPU is seldom faster.
+        Networks for tables are small, so a GPU is seldom faster.
     folder : path, optional
-        For model, history and state; there `fit` goes on where it was interrupted.
+        Folder for the model, the history and the state of the training. A later `fit` with the same
+        folder resumes a training that was interrupted.
     settings : mapping, optional
         Further settings of the training (``schedule``, ``keep_best`` ...), and ``bias``.
 
@@ -117,7 +119,7 @@ class TableRegressor(TableNetwork):
     history_ : dict of str to ndarray
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Where `fit` was given a data frame.
+        Column names; set only if `fit` was given a data frame.
 
     Examples
     --------
@@ -134,9 +136,9 @@ class TableRegressor(TableNetwork):
 
     @classmethod
     def of_model(cls, model: TableModel) -> Self:
-        """Return a regressor with a network that was fitted before, here or by the workflow.
+        """Return a regressor with a fitted network, from this package or the workflow.
 
-        Of a network with sigmoids, `predict` gives probabilities.
+        If the outputs of the network are sigmoids, `predict` returns probabilities.
         """
         found = cls._fitted(model, ("widths", "activation"))
         found.n_features_in_ = len(model.inputs)
@@ -159,7 +161,7 @@ class TableRegressor(TableNetwork):
         Raises
         ------
         ValueError
-            A setting is out of range, the shapes do not go together, or there are NaN or infinity.
+            A setting is out of range, the shapes do not match, or there are NaN or infinity.
         """
         with built_in_kinds():
             require_targets(y)
@@ -177,7 +179,7 @@ class TableRegressor(TableNetwork):
         return found[:, 0] if self._has_one_target else found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return R squared: 1 for perfect predictions, 0 for those of the mean."""
+        """Return R squared: 1 for perfect predictions, 0 for always predicting the mean."""
         found, truth = self.predict(X), numbers(y, "y", dimensions=(1, 2))
         require_same_length(found, truth)
         weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
@@ -200,9 +202,12 @@ class TableRegressor(TableNetwork):
 class TableClassifier(Classifier, TableNetwork):
     """A fully connected network from the columns of a table to the probability of each class.
 
-    With two classes one sigmoid gives the probability of the second; with more, each class has one,
-    and they are divided by their sum. Parameters and attributes are those of `TableRegressor`,
-    without `scale_targets` and `loss`, which is binary cross-entropy; and ``classes_``, sorted.
+    For two classes, the network has one sigmoid output: the probability of the second class. For
+    more classes, it has one sigmoid output per class, and the probabilities are these outputs
+    divided by their sum. The loss is binary cross-entropy.
+
+    Parameters and attributes are those of `TableRegressor`, without `scale_targets` and `loss`. The
+    attribute ``classes_`` holds the sorted labels.
 
     Examples
     --------
@@ -221,7 +226,7 @@ class TableClassifier(Classifier, TableNetwork):
         ----------
         X : array or data frame, shape (n, inputs)
         y : array, shape (n,)
-            Labels of any kind that can be sorted; at least two different ones.
+            Labels of any sortable type; at least two different ones.
 
         Returns
         -------
@@ -230,7 +235,7 @@ class TableClassifier(Classifier, TableNetwork):
         Raises
         ------
         ValueError
-            As `TableRegressor.fit`; or there is one class only.
+            As for `TableRegressor.fit`, or there is only one class.
         """
         with built_in_kinds():
             self.classes_, numbers_of_classes = classes_of(y)

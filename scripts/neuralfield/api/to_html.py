@@ -1,4 +1,4 @@
-"""The viewer of a field: one page that evaluates its network."""
+"""The viewer of a field: an HTML page that evaluates its network."""
 
 import html
 from collections.abc import Callable
@@ -13,7 +13,10 @@ from neuralfield.training.history import History
 from neuralfield.viewing.viewer_page import PREVIEW_PX, viewer_page
 
 MOST_SHOWN_PARAMETERS = 500_000
-"""A notebook shows a render of a larger network: its file would grow by megabytes."""
+"""Maximum number of parameters of a network for which notebooks show the viewer.
+
+For a larger network they show a render, because the viewer would add megabytes to the notebook.
+"""
 
 
 def html_page(
@@ -26,7 +29,7 @@ def html_page(
 ) -> str:
     """Return the page, with the snapshots of the training if there are any.
 
-    `render` gets the longer side in pixels; `truth` is the training image, if it is known.
+    `render` takes the longer side in pixels; `truth` is the training image, if it is known.
     """
     longer = max(model.width, model.height)
     return viewer_page(
@@ -43,7 +46,7 @@ def html_page(
 def notebook_html(
     model: Model, render: Callable[[int], np.ndarray], truth: np.ndarray | None, history: History
 ) -> str | None:
-    """Return the page inside a frame, without snapshots; None for a network that is large."""
+    """Return the page in an iframe, without snapshots; None if the network is too large."""
     if model.parameter_count > MOST_SHOWN_PARAMETERS:
         return None
     height = min(720, 190 + round(640 * model.height / max(model.width, model.height)))

@@ -1,4 +1,4 @@
-"""Networks as ONNX graphs."""
+"""Export of networks as ONNX graphs."""
 
 import json
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
 
 _OPSET = 18
-"""The first with operations on the bits of whole numbers, which hash grids need."""
+"""Version of the operator set: the first with bitwise operations, which hash grids need."""
 
 _IR_VERSION = 8
-"""The format of the file; older than the newest, so that older runtimes read it."""
+"""Version of the file format; not the newest, so that older runtimes can read the file."""
 
 _ABOUT = (
     "An image as a function. xy: x to the right, y down, from the centre of the image, in units of"
@@ -29,7 +29,7 @@ _ABOUT = (
 
 
 class Node:
-    """A value of the graph, whose operators add nodes to it."""
+    """A value of a graph; its operators add nodes to the graph."""
 
     __array_ufunc__ = None  # an array on the left leaves the operation to this class
 
@@ -52,7 +52,7 @@ class Node:
 
 
 class Graph:
-    """A graph in the making; see `neuralfield.api.forward.Arithmetic`."""
+    """A graph under construction; implements `neuralfield.api.forward.Arithmetic`."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -1,4 +1,4 @@
-"""Networks as modules of PyTorch."""
+"""Export of networks as PyTorch modules."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from neuralfield.fields import CoordinateNetwork
 class TorchField(torch.nn.Module):
     """A network from positions (n, 2) to values (n, channels).
 
-    Names and shapes of parameters and buffers are those of the file: weights are stored as (inputs,
-    outputs).
+    Parameters and buffers have the same names and shapes as in the file: the shape of weights is
+    (inputs, outputs).
     """
 
     def __init__(self, network: CoordinateNetwork) -> None:
@@ -37,7 +37,7 @@ class TorchField(torch.nn.Module):
 
 
 class _TorchArithmetic:
-    """See `neuralfield.api.forward.Arithmetic`."""
+    """Implementation of `neuralfield.api.forward.Arithmetic` for PyTorch tensors."""
 
     def __init__(self, module: TorchField) -> None:
         self._arrays = {**dict(module.named_parameters()), **dict(module.named_buffers())}

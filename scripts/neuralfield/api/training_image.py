@@ -1,4 +1,4 @@
-"""Images as programs have them: arrays, Pillow's images and files."""
+"""Conversion of arrays, Pillow images and files to training images."""
 
 import os
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class TrainingImage:
     """The values that a network is fitted to."""
 
     values: np.ndarray  # float32, shape (height, width, channels); in [0, 1]
-    mode: str  # that of the image before it was reduced
+    mode: str  # mode of the image before it was reduced
     kind: Kind
 
 
@@ -69,7 +69,7 @@ def training_image(
 
 
 def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
-    """Return an array of a shape and type that an image may have, with an axis of channels."""
+    """Return an image as an array with a channel axis, or raise an error for unsupported arrays."""
     if not hasattr(image, "__array__") and not hasattr(image, "__cuda_array_interface__"):
         found = f"a {type(image).__name__}"
         raise WrongTypeError(WHERE, found, "a NumPy or CuPy array, a PIL image, or a path")
@@ -118,7 +118,7 @@ def _float_values(array: np.ndarray) -> np.ndarray:
 
 
 def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
-    """Take floating-point values as they are; levels would round them."""
+    """Return floating-point values without conversion to levels, which would round them."""
     own = MODES[values.shape[2]]
     if mode == "auto":
         is_bilevel = own == "grey" and bool(((values == 0) | (values == 1)).all())
