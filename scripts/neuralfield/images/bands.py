@@ -24,34 +24,35 @@ if TYPE_CHECKING:
     import pyvips
 
 BAND_VALUES = 2**22
-"""Most values of a band."""
+"""Maximum number of values in a band."""
 
 FORMATS = ("Png", "Jpeg", "Tiff", "Webp")
-"""The formats that are opened, by libvips' names; it knows many more, PDF and SVG among them."""
+"""The supported formats, as libvips names them; libvips itself reads others, such as PDF and SVG.
+"""
 
 SPACES = {"b-w": "GRAY", "grey16": "GRAY", "srgb": "RGB", "rgb16": "RGB", "cmyk": "CMYK"}
-"""Colour spaces by libvips' names of interpretations."""
+"""Colour space of each of libvips' interpretations."""
 
 _COLOURS = {"GRAY": 1, "RGB": 3, "CMYK": 4}
-"""Channels of each colour space."""
+"""Number of channels of each colour space."""
 
 DTYPES = {"uchar": np.uint8, "ushort": np.uint16}
 
 
 @dataclass(frozen=True)
 class Header:
-    """The sides and layout of an image, read before any pixel."""
+    """The sides and layout of an image, read without decoding pixels."""
 
     # sides of the upright image, in px
     width: int
     height: int
     row_by_row: bool
-    """Whether its rows are stored one after another. An interlaced PNG, a progressive JPEG or an
-    image that is not stored upright has to be decoded as a whole first."""
+    """Whether rows can be decoded one after another. An interlaced PNG, a progressive JPEG or an
+    image that is not stored upright has to be decoded as a whole."""
 
 
 def read_header(path: str | os.PathLike) -> Header:
-    """Read the sides of an image from its file's first bytes; raises `InputError`."""
+    """Read the sides and layout of an image from the first bytes of a file; raises `InputError`."""
     image = _opened(path)
     fields = image.get_fields()
     orientation = _orientation(image)
@@ -63,11 +64,11 @@ def read_header(path: str | os.PathLike) -> Header:
 
 
 def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[np.ndarray]:
-    """Yield all rows of an upright image from top to bottom, as levels of sRGB: uint8 or uint16,
-    shape (rows, width, 1, 3 or 4).
+    """Yield bands of rows of the upright image from top to bottom.
 
-    PNG, JPEG, TIFF and WebP are read: grey or RGB with or without alpha, with 1, 8 or 16 bits a
-    channel or a palette; CMYK with 8 bits. Raises `InputError`; for `report` see `read_image`.
+    Bands are levels of sRGB: uint8 or uint16, shape (rows, width, 1, 3 or 4). Supported files are
+    PNG, JPEG, TIFF and WebP: grey or RGB with or without alpha, with 1, 8 or 16 bits per channel or
+    a palette; CMYK with 8 bits. Raises `InputError`; for `report` see `read_image`.
     """
     import pyvips
 
@@ -89,7 +90,7 @@ def read_bands(path: str | os.PathLike, report: Report = log.debug) -> Iterator[
 
 
 def choose_mode(path: str | os.PathLike) -> str:
-    """Return the simplest mode without loss: ``auto`` of `read_image`, in bands."""
+    """Return the simplest mode without loss, as ``auto`` of `read_image`, but read in bands."""
     opaque = grey = bilevel = True
     for band in read_bands(path):
         white = np.iinfo(band.dtype).max
@@ -107,7 +108,7 @@ def choose_mode(path: str | os.PathLike) -> str:
 def read_image_bands(
     path: str | os.PathLike, mode: str, threshold: float = 0.5, report: Report = log.info
 ) -> Iterator[ImageData]:
-    """Read the bands of `read_bands` as images of one mode; see there and `read_image`."""
+    """Yield the bands of `read_bands`, converted to a mode as by `read_image`."""
     _require_whole(path)
     for band in read_bands(path, report):
         own_mode = MODES[band.shape[2]]
@@ -138,7 +139,7 @@ def _without_extra_channels(image: "pyvips.Image", path: str | os.PathLike) -> "
     """Drop the channels of a TIFF that are neither colour nor alpha, such as infrared."""
     with open_input(path, EXPECTED) as file:
         start = file.read(8)
-        if start[:4] == b"MM\0+":  # a big-endian BigTIFF, of which Pillow reads no tags
+        if start[:4] == b"MM\0+":  # a big-endian BigTIFF, whose tags Pillow cannot read
             return image
         start += file.read(8) if start[2:3] == b"+" else b""
         tags = TiffImagePlugin.ImageFileDirectory_v2(start)
@@ -152,7 +153,7 @@ def _without_extra_channels(image: "pyvips.Image", path: str | os.PathLike) -> "
 
 
 def _require_whole(path: str | os.PathLike) -> None:
-    """Refuse a JPEG with too little data, for which libvips would only warn."""
+    """Raise an error for a JPEG with too little data, for which libvips would only warn."""
     if str(_opened(path).get("vips-loader")).startswith("jpeg"):
         try:
             require_whole_by_vips(os.fspath(path), "JPEG")

@@ -1,9 +1,9 @@
 """Conversion of a file's colours to sRGB.
 
-Profiles are converted relative to their white: colours in the gamut of sRGB stay, and the others
-are clipped. Profiles with tables (CMYK, some of scanners and printers) go through Little CMS with
-black point compensation, so that the darkest ink is black and shadows keep their steps; perceptual
-tables would shift all colours, differently for each maker.
+The conversion is relative colorimetric: colours in the gamut of sRGB are preserved, and others are
+clipped. Profiles with tables (CMYK, and some profiles of scanners and printers) are converted by
+Little CMS with black point compensation, so that the darkest ink becomes black and shadows remain
+distinct; the perceptual tables would shift all colours, differently for each manufacturer.
 """
 
 import logging
@@ -21,12 +21,12 @@ from neuralfield.images.vips import PROFILE, reason_of
 log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
-"""Called with a line about what was done to an image on reading."""
+"""A function that is called with a line of text about each conversion on reading an image."""
 
 MAX_PROFILE_BYTES = 1 << 24
 
 _UNCHANGED = 1 / 255
-"""A profile that changes no value by more than this counts as one of sRGB."""
+"""Maximum change of a value by a profile that is regarded as sRGB."""
 
 _CMYK_RULE = "CMYK without a usable colour profile: red is (1 - cyan) (1 - black), and so on"
 
@@ -36,15 +36,15 @@ class Conversion:
     """The conversion of one file's levels to sRGB."""
 
     profile: Profile | None
-    """None: CMYK is converted by a formula, and the others are left as they are."""
+    """None: CMYK is converted by a formula, and other colour spaces are not converted."""
     content: bytes  # the embedded profile
     space: str  # "RGB", "GRAY" or "CMYK"; colour space of the levels
 
     def __call__(self, levels: np.ndarray) -> np.ndarray:
-        """Convert levels of uint8 or uint16, shape (height, width, 1, 3 or 4), in the same type.
+        """Convert uint8 or uint16 levels, shape (height, width, 1, 3 or 4); the type is kept.
 
-        Alpha, as the fourth channel, is kept. CMYK has 4 channels of ink, where 255 is full, and
-        becomes three channels. Grey may have three equal channels.
+        For RGB and grey, a fourth channel is alpha and is not changed; grey may have three equal
+        channels. CMYK has four channels of ink, where 255 is full ink, and is converted to three.
         """
         if self.profile is None:
             return _cmyk_by_rule(levels) if self.space == "CMYK" else levels
@@ -69,9 +69,10 @@ class Conversion:
 
 
 def conversion_of(content: bytes | None, space: str, report: Report) -> Conversion:
-    """Choose the conversion of a file's colours to sRGB, and report it where it changes any.
+    """Return the conversion of a file's colours to sRGB, and report it if it changes any colour.
 
-    A damaged embedded profile (`content`), or one of another space, is ignored, as in browsers.
+    An embedded profile (`content`) that is damaged or for another colour space is ignored, as in
+    browsers.
     """
     profile = _usable(content, space, report)
     if profile is None:
@@ -83,7 +84,7 @@ def conversion_of(content: bytes | None, space: str, report: Report) -> Conversi
 
 
 def linear_profile(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """Return the profile for floating-point values; None: they are linear light already."""
+    """Return the profile for floating-point values; None if they are linear light already."""
     profile = _usable(content, space, report)
     if profile is not None and profile.curves:
         report(f"converted from {profile.name} to sRGB")
@@ -93,7 +94,7 @@ def linear_profile(content: bytes | None, space: str, report: Report) -> Profile
 
 
 def _usable(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """Read the profile; None unless it can be used and is not one of sRGB."""
+    """Read the profile; return None if it cannot be used, or is equivalent to sRGB."""
     if not content:
         return None
     try:
@@ -119,7 +120,7 @@ def _finite(light: np.ndarray) -> np.ndarray:
 
 
 def _samples(space: str) -> np.ndarray:
-    """Return colours all over a space as an image of one row, with 16 bits (CMYK: 8)."""
+    """Return a regular sample of a colour space as an image of one row; 16 bits (CMYK: 8)."""
     if space == "GRAY":
         return np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, -1, 1)
     channels = 4 if space == "CMYK" else 3
@@ -135,7 +136,7 @@ def _cmyk_by_rule(levels: np.ndarray) -> np.ndarray:
 
 
 def _through_tables(levels: np.ndarray, content: bytes, space: str) -> np.ndarray:
-    """Convert by Little CMS, with all bits and alpha kept; a damaged profile is a ValueError."""
+    """Convert with Little CMS, keeping bit depth and alpha; raises ValueError for a bad profile."""
     colours = {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
     bands = list(_tables_by_band(levels, content, space, colours))
     rgb = np.concatenate(bands)

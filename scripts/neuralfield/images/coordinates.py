@@ -1,8 +1,8 @@
-"""Coordinates of pixels, the same function of position at every size.
+"""Coordinates of pixels, which do not depend on the size at which an image is rendered.
 
-Coordinates are those of pixel centres, x to the right and y down, both scaled by the longer side
-into [-1, 1]: column i of w has its centre at (2i + 1 - w) / max(w, h). An image twice as large has
-its pixel centres between the old ones, and nothing shifts.
+Coordinates are those of pixel centres, with x to the right and y down, both scaled such that the
+longer side spans [-1, 1]: column i of w has its centre at (2i + 1 - w) / max(w, h). If an image is
+rendered at twice the size, the content does not shift, because pixels are divided in place.
 """
 
 from types import ModuleType
@@ -18,7 +18,7 @@ WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def extent(width: int, height: int) -> tuple[float, float]:
-    """Return half the image's sides in coordinates: (1, h / w) or (w / h, 1)."""
+    """Return half the width and height of an image in coordinates: (1, h / w) or (w / h, 1)."""
     longer = max(width, height)
     return width / longer, height / longer
 
@@ -26,10 +26,11 @@ def extent(width: int, height: int) -> tuple[float, float]:
 def axis_centres(
     xp: ModuleType, count: int, half_side: float, start: float = 0.0, end: float = 1.0
 ) -> Array:
-    """Return the centres of `count` equal intervals in the part [start, end] of a side, which runs
-    from -`half_side` to `half_side`; float64, shape (count,).
+    """Return the centres of `count` equal intervals in a part of a side; float64, shape (count,).
+
+    The side spans [-`half_side`, `half_side`]; `start` and `end` are fractions of it.
     """
-    # on the host: on a GPU each operation would be a kernel to load
+    # computed on the host, because on a GPU each operation would be another kernel to load
     fraction = start + (end - start) * (np.arange(count, dtype=np.float64) + 0.5) / count
     return xp.asarray((2 * fraction - 1) * half_side)
 

@@ -1,8 +1,8 @@
 """Edges of an image, found by the Laplacian of a Gaussian.
 
 Marr & Hildreth, "Theory of edge detection", Proceedings of the Royal Society B, 1980. The value is
-negative on the light side of an edge, positive on its dark side, and 0 on the edge and where the
-light is constant or changes linearly.
+negative on the light side of an edge and positive on its dark side. It is 0 on the edge, and in
+regions where the light is constant or changes linearly.
 """
 
 import math
@@ -20,26 +20,26 @@ LAPLACIAN = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]], np.float32)
 """Sum of the second differences along both axes."""
 
 BAND_VALUES = 1 << 20
-"""Most values of a band that is not a single row."""
+"""Maximum number of values in a band, unless it is a single row."""
 
 _REACH_SIGMAS = 4
 
 GreyRows = Callable[[int, int], np.ndarray]
-"""(top, bottom) -> those rows of a grey image; float32, shape (bottom - top, width)."""
+"""Function (top, bottom) -> rows of a grey image; float32, shape (bottom - top, width)."""
 
 
 @dataclass(frozen=True)
 class EdgeFilter:
-    """A Gaussian followed by a Laplacian; the border's pixels are repeated beyond it.
+    """A Gaussian followed by a Laplacian; pixels at the border are repeated beyond it.
 
-    The Gaussian is applied along the columns and then along the rows, which equals its square
-    kernel and is faster. Raises `ConfigError` where `sigma_px` is not above 0, or `kernel_size` is
-    not odd.
+    The Gaussian is applied along the columns and then along the rows, which is faster than its
+    two-dimensional kernel and gives the same result. Raises `ConfigError` if `sigma_px` is not
+    above 0 or `kernel_size` is not odd.
     """
 
     sigma_px: float  # standard deviation of the Gaussian, which smooths away finer detail
     kernel_size: int | None = None
-    """Odd number of pixels of the Gaussian; None: all within four sigmas, as in
+    """Size of the Gaussian in pixels, an odd number; None: all pixels within four sigmas, as in
     `scipy.ndimage.gaussian_filter`."""
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class EdgeFilter:
 
     @property
     def radius(self) -> int:
-        """Pixels that the Gaussian reaches to each side."""
+        """The radius of the Gaussian in pixels."""
         if self.kernel_size is None:
             return int(_REACH_SIGMAS * self.sigma_px + 0.5)
         return self.kernel_size // 2
@@ -64,20 +64,21 @@ class EdgeFilter:
 
     @property
     def step_response(self) -> float:
-        """The largest value beside a straight edge between black and white, along an axis."""
+        """The largest value next to a straight axis-aligned edge between black and white."""
         return float(np.abs(np.diff(self.gaussian, prepend=0, append=0)).max())
 
     def bands(self, rows: GreyRows, height: int, width: int) -> Iterator[np.ndarray]:
         """Yield float32 values of an image from top to bottom, in bands of shape (rows, width).
 
-        `rows` is called for a band's rows and those that its kernels reach; sides are in px.
+        `rows` is called with the range of a band, extended by the radius of the kernels; `height`
+        and `width` are in px.
         """
         count = max(1, BAND_VALUES // width)
         for top in range(0, height, count):
             yield self._band(rows, height, top, min(top + count, height))
 
     def _band(self, rows: GreyRows, height: int, top: int, bottom: int) -> np.ndarray:
-        # the Laplacian needs one more smooth row at each side, where there is one
+        # the Laplacian needs one more smoothed row above and below, except at the image's border
         first, last = max(top - 1, 0), min(bottom + 1, height)
         above, below = max(first - self.radius, 0), min(last + self.radius, height)
         beyond = (self.radius - (first - above), self.radius - (below - last))
@@ -91,12 +92,12 @@ class EdgeFilter:
         """Convert signed values to light: 1/2 + value / (2 `step_response`), clipped to [0, 1].
 
         0 becomes middle grey, and a straight edge between black and white becomes black on its
-        light side and white on its dark side. A value has the same grey in every image.
+        light side and white on its dark side. The scale is the same for all images.
         """
         return np.clip(0.5 + values / np.float32(2 * self.step_response), 0, 1)
 
 
 def _correlated(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """Correlate inside the borders: (height, width) -> (height - kernel height + 1, ...)."""
+    """Correlate without padding: (height, width) -> (height - kernel height + 1, ...)."""
     image = Tensor(np.ascontiguousarray(values)[None, :, :, None])
     return conv2d(image, Tensor(kernel[:, :, None, None])).data[0, :, :, 0]

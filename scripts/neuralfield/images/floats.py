@@ -21,12 +21,12 @@ _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
 def decoded_floats(
     where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
 ) -> np.ndarray | None:
-    """Read a TIFF of floating-point values as upright sRGB; None for other files.
+    """Read a TIFF of floating-point values as upright sRGB; return None for other files.
 
     Returns uint16, shape (height, width, 1, 3 or 4). Values outside [0, 1] are clipped, and
     `report` is called with a line about it. `require_size` is called with the number of pixels, and
-    raises if there are more than allowed. Raises `InputError` where a value is not finite, or the
-    number of channels is another one, and `OSError` where the file is damaged.
+    raises an error if there are more than allowed. Raises `InputError` if a value is not finite or
+    the number of channels is not 1, 3 or 4, and `OSError` if the file is damaged.
     """
     import pyvips
 
@@ -65,13 +65,13 @@ def decoded_floats(
 
 
 def float_size(where: str, file: BinaryIO) -> tuple[int, int] | None:
-    """Return width and height in px of a TIFF of floating-point values; None for other files."""
+    """Return (width, height) in px of a TIFF of floating-point values; None for other files."""
     image = _opened(where, file)
     return None if image is None else (image.width, image.height)
 
 
 def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
-    """Open a TIFF of floating-point values without decoding it; None for other files."""
+    """Open a TIFF of floating-point values without decoding it; return None for other files."""
     file.seek(0)
     if file.read(4) not in _TIFF:
         return None
@@ -81,5 +81,5 @@ def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
     try:
         image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
     except pyvips.Error:
-        return None  # Pillow raises the error
+        return None  # Pillow will raise the error
     return image if image.format == "float" else None

@@ -1,8 +1,8 @@
-"""ICC profiles of curves and a matrix, computed exactly in float64.
+"""ICC profiles that consist of curves and a matrix, computed in float64.
 
-Little CMS, through Pillow, keeps 8 bits a channel, and through libvips 16 with an error of up to 51
-levels of 65,535. Nearly all profiles of RGB and grey images consist of three curves and a matrix,
-or of one curve, which are computed here. Format: ICC.1:2022.
+Little CMS has 8 bits per channel when it is used through Pillow, and 16 bits with an error of up to
+51 levels of 65,535 when it is used through libvips. Nearly all profiles of RGB and grey images
+consist of three curves and a matrix, or of one curve, and are computed here. Format: ICC.1:2022.
 """
 
 import struct
@@ -15,7 +15,7 @@ Curve = Callable[[np.ndarray], np.ndarray]
 """A function that converts a channel's values in [0, 1] to linear light."""
 
 D50 = np.array([0.9642, 1.0, 0.8249])
-"""The white of the profile connection space, XYZ."""
+"""White point of the profile connection space, in XYZ."""
 
 SRGB_TO_XYZ = np.array(
     [
@@ -24,7 +24,7 @@ SRGB_TO_XYZ = np.array(
         [0.0139322, 0.0971045, 0.7141733],
     ]
 )
-"""Linear sRGB to XYZ, adapted to D50 by Bradford's matrix."""
+"""Matrix from linear sRGB to XYZ, adapted to D50 with Bradford's matrix."""
 
 _LARGEST_CURVE = 1 << 16
 _TAGS = 256
@@ -33,14 +33,14 @@ _WHITE_TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile; its tables are not read."""
+    """An ICC profile without its tables."""
 
     name: str  # description of the profile
-    space: str  # ``RGB``, ``GRAY``, ``CMYK``, ``Lab`` or another of the format's names
-    curves: tuple[Curve, ...] = ()  # three for RGB, one for grey; none where the profile has tables
+    space: str  # ``RGB``, ``GRAY``, ``CMYK``, ``Lab`` or another name of the format
+    curves: tuple[Curve, ...] = ()  # three for RGB, one for grey; none if the profile has tables
     matrix: np.ndarray | None = None
-    """float64, shape (3, 3); from linear light of the profile to linear light of sRGB, for RGB with
-    curves."""
+    """Matrix from the profile's linear light to that of sRGB, float64, shape (3, 3); only for RGB
+    with curves."""
 
     def to_linear(self, values: np.ndarray) -> np.ndarray:
         """Convert values in [0, 1], shape (n, channels), to linear light of sRGB, not clipped."""
@@ -50,7 +50,7 @@ class Profile:
 
 
 def read_profile(content: bytes) -> Profile:
-    """Read a profile; raises ValueError where it is damaged."""
+    """Read a profile; raises ValueError if it is damaged."""
     if len(content) < 132 or content[36:40] != b"acsp":
         raise ValueError("not an ICC profile")
     space, connection = content[16:20].decode("latin-1").strip(), content[20:24]
@@ -75,7 +75,7 @@ def read_profile(content: bytes) -> Profile:
         matrix = np.linalg.inv(SRGB_TO_XYZ) @ columns
         white = matrix.sum(axis=1, keepdims=True)
         if np.abs(white - 1).max() < _WHITE_TOLERANCE:
-            matrix /= white  # without the rounding, white is white and grey stays grey
+            matrix /= white  # removes rounding errors, so that grey and white stay neutral
         return Profile(name, space, tuple(_curve(tags[curve]) for curve in curve_names), matrix)
     return Profile(name, space)
 
@@ -87,7 +87,7 @@ def encode_srgb(linear: np.ndarray) -> np.ndarray:
 
 
 def _description(tag: bytes) -> str:
-    """Decode a description of version 2 or 4; '' where there is none."""
+    """Decode a description of version 2 or 4; return '' if there is none."""
     try:
         if tag[:4] == b"desc":
             (length,) = struct.unpack_from(">I", tag, 8)
@@ -107,7 +107,7 @@ def _xyz(tag: bytes) -> np.ndarray:
 
 
 def _of_lightness(curve: Curve) -> Curve:
-    """Turn a curve to L* / 100 into one to linear light."""
+    """Convert a curve whose results are L* / 100 to a curve whose results are linear light."""
 
     def linear(values: np.ndarray) -> np.ndarray:
         root = (100 * curve(values) + 16) / 116
@@ -117,7 +117,7 @@ def _of_lightness(curve: Curve) -> Curve:
 
 
 def _curve(tag: bytes) -> Curve:
-    """Read a tone curve: a power, a table, or one of the format's five formulas."""
+    """Read a tone curve: a power function, a table, or one of the format's five formulas."""
     kind = tag[:4]
     if kind == b"curv" and len(tag) >= 12:
         (count,) = struct.unpack_from(">I", tag, 8)

@@ -1,4 +1,4 @@
-"""An image in memory, and the arithmetic between its modes."""
+"""Images in memory, and conversions between their modes."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
 """The modes of images, and the number of channels of each."""
 
 MODES = {1: "grey", 3: "rgb", 4: "rgba"}
-"""The mode of an image that is not black and white, by its number of channels."""
+"""Mode of an image that is not bilevel, by its number of channels."""
 
 LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.9999)
 """ITU-R BT.601 luma; divided by the sum of the rounded weights, so that white stays white."""
@@ -20,13 +20,13 @@ LUMA_WEIGHTS = np.array([0.2989, 0.5870, 0.1140], np.float32) / np.float32(0.999
 BAND_VALUES = 2**22
 
 LONGER_SIDE_PX = 256
-"""The longer side of an image is reduced to this, if it is larger and nobody gave a size."""
+"""Default size of the longer side, in pixels, to which larger images are reduced."""
 
 LEAST_SHORTER_SIDE_PX = 64
-"""The shorter side of a panorama keeps this much; its longer side stays longer instead."""
+"""Minimum size of the shorter side, in pixels, to which panoramas are reduced by default."""
 
 LONGEST_SIDE_PX = 4096
-"""The limit of the longer side of a panorama."""
+"""Maximum size of the longer side, in pixels, to which panoramas are reduced by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class ImageData:
     """The pixels of an image as they are stored in a file."""
 
     pixels: np.ndarray
-    """Shape (height, width, channels), uint8 or uint16; levels from 0 (black, transparent) to
-    `max_value` (white, opaque), row by row from the top left. Alpha is not multiplied into the
-    colour."""
+    """Levels from 0 (black, transparent) to `max_value` (white, opaque), uint8 or uint16, shape
+    (height, width, channels), row by row from the top left. Colour is not premultiplied by alpha.
+    """
     mode: str  # "bilevel", "grey", "rgb" or "rgba"; ``bilevel`` has the two levels 0 and 1
     bit_depth: int
-    """1, 8 or 16; bits a channel: 1 for ``bilevel``, 8 (uint8) or 16 (uint16) for the others."""
+    """Bits per channel: 1 for ``bilevel``, 8 (uint8) or 16 (uint16) for other modes."""
 
     def __post_init__(self) -> None:
         if self.mode not in CHANNELS or (self.mode == "bilevel") != (self.bit_depth == 1):
@@ -79,10 +79,10 @@ class ImageData:
     def from_values(
         cls, values: np.ndarray, mode: str, bit_depth: int, threshold: float = 0.5
     ) -> "ImageData":
-        """Make an image of the levels nearest to values: 0 is black, 1 is white, and values beyond
-        are clipped. In a ``bilevel`` one a value of at least `threshold` is white.
+        """Create an image by rounding values to levels: 0 is black, 1 is white.
 
-        Raises ValueError where a value is not finite, or the channels are not those of `mode`.
+        Values outside [0, 1] are clipped. For ``bilevel``, values of at least `threshold` become
+        white. Raises ValueError if a value is not finite or the channels are not those of `mode`.
         """
         pixels = np.empty(values.shape, _dtype_of(bit_depth))
         for band in row_bands(values):
@@ -97,11 +97,11 @@ class ImageData:
         return cls(pixels, mode, bit_depth)
 
     def converted(self, mode: str, threshold: float = 0.5) -> "ImageData":
-        """Return the image in another mode; raises `ConfigError` where the mode is unknown.
+        """Convert the image to another mode; raises `ConfigError` if the mode is unknown.
 
-        Grey is luma, of which at least `threshold` is white in a ``bilevel`` image; an image that
-        loses its alpha is laid over white; an alpha that is added is opaque. A bilevel image gets 8
-        bits; the others keep their depth.
+        Colour is converted to luma for grey; for ``bilevel``, luma of at least `threshold` becomes
+        white. To remove alpha, the image is composited over white; added alpha is opaque. A bilevel
+        image is converted to 8 bits; other images keep their bit depth.
         """
         if mode == self.mode:
             return self
@@ -116,11 +116,11 @@ class ImageData:
 
 
 def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
-    """Convert values, float32 of shape (height, width, channels), to 1, 3 or 4 channels: grey, RGB,
-    or RGB and an alpha that is not multiplied into the colour.
+    """Convert values to 1, 3 or 4 channels: grey, RGB, or RGB with alpha (not premultiplied).
 
-    With fewer channels alpha is laid over white, and colour becomes luma; with more, grey is
-    repeated, and alpha is 1.
+    Values are float32, shape (height, width, channels). To remove alpha, the colour is composited
+    over white; to remove colour, luma is computed. For more channels, grey is repeated, and alpha
+    is 1.
     """
     if values.shape[2] == 4 and channels < 4:
         colour, alpha = values[..., :3], values[..., 3:]
@@ -135,10 +135,10 @@ def convert_values(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0.5) -> ImageData:
-    """Make an image of levels, uint8 or uint16, of shape (height, width, 1, 3 or 4).
+    """Create an image from uint8 or uint16 levels, shape (height, width, 1, 3 or 4).
 
-    `mode` and `threshold` are those of `neuralfield.images.image_file.read_image`, but for
-    ``auto``, which keeps all channels.
+    `mode` and `threshold` are those of `neuralfield.images.image_file.read_image`, except that
+    ``auto`` keeps all channels.
     """
     own_mode = MODES[pixels.shape[2]]
     image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
@@ -151,7 +151,7 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
 
 
 def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
-    """Drop an alpha that is opaque everywhere, then two channels where all three are equal."""
+    """Remove the alpha channel if all pixels are opaque; reduce RGB to grey if all are grey."""
     white = np.iinfo(pixels.dtype).max
     if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
         pixels = pixels[..., :3]
@@ -161,12 +161,12 @@ def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
 
 
 def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Return whether a condition holds for every pixel, by bands, so that a no comes early."""
+    """Check whether a condition holds for every pixel, in bands, stopping at the first failure."""
     return all(holds(pixels[band]).all() for band in row_bands(pixels))
 
 
 def require_mode(mode: str, *others: str) -> None:
-    """Refuse a mode that is neither an image's nor one of `others`; raises `ConfigError`."""
+    """Raise `ConfigError` unless the mode is that of an image or one of `others`."""
     allowed = [*others, *CHANNELS]
     if mode not in allowed:
         raise ConfigError("mode", repr(mode), f"one of {', '.join(allowed)}")
@@ -177,14 +177,15 @@ def _dtype_of(bit_depth: int) -> np.dtype:
 
 
 def row_bands(array: np.ndarray) -> Iterator[slice]:
-    """Cut an array into bands of rows, so that not all of a large image is converted at once."""
+    """Return slices that divide an array into bands of rows, to limit the memory of conversions."""
     rows = max(1, BAND_VALUES // max(1, array[:1].size))
     return (slice(start, start + rows) for start in range(0, len(array), rows))
 
 
 def target_size(own: tuple[int, int], size: int | Sequence[int] | None) -> tuple[int, int]:
-    """Return the width and height in px that `size` stands for, of an image with sides `own`; see
-    `neuralfield.images.resizing.resize_image`.
+    """Return (width, height) in px for the argument `size` of an image with sides `own`.
+
+    See `neuralfield.images.resizing.resize_image`.
     """
     if size is None:
         return own
@@ -203,16 +204,16 @@ def target_size(own: tuple[int, int], size: int | Sequence[int] | None) -> tuple
     if count == 2:
         return sides[0], sides[1]
     longer = max(own)
-    # whole-number arithmetic: half a pixel always rounds up, at any size
+    # integer arithmetic, so that half a pixel is rounded up at any size
     width, height = (max(1, (2 * side * sides[0] + longer) // (2 * longer)) for side in own)
     return width, height
 
 
 def usual_size_px(width: int, height: int) -> int | None:
-    """Return the longer side that an image is reduced to; None where it keeps its own size.
+    """Return the longer side to which an image is reduced by default; None if it keeps its size.
 
-    The longer side becomes 256 pixels. Where that would leave less than 64 of the shorter side, it
-    is that side that becomes 64 pixels, as long as the longer one has at most 4096.
+    The longer side becomes 256 pixels. If the shorter side would then have less than 64 pixels, the
+    shorter side becomes 64 pixels instead, but the longer side at most 4096.
     """
     longer, shorter = max(width, height), min(width, height)
     panorama = min(round(LEAST_SHORTER_SIDE_PX * longer / shorter), LONGEST_SIDE_PX)

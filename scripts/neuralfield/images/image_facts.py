@@ -1,7 +1,7 @@
-"""Facts about an image besides its pixels: ``picture.json``, written beside resized.png.
+"""Metadata of an image, its "facts": the file ``picture.json`` in the folder of resized.png.
 
-They include the image's kind, a digest of the values that networks are trained on, which reveals a
-damaged or swapped table or network before it is used, and a checksum of the file itself.
+They include the image's kind, a digest of the values that networks are trained on, and a checksum
+of the file itself. The digest reveals a damaged or swapped table or network before it is used.
 """
 
 import contextlib
@@ -27,12 +27,13 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import json_digest, made_by_the_workflow, remedy_for
 
 _ROWS = 128
-"""Rows of a tile that are read at a time."""
+"""Number of rows of a tile that are read at a time."""
 
 
 def image_digest(values: np.ndarray) -> str:
-    """Return the SHA-256 of an image's values and shape, in hexadecimal; `values` is float32, shape
-    (height, width, channels).
+    """Return the SHA-256 of an image's values and shape, in hexadecimal.
+
+    `values` is float32, shape (height, width, channels).
     """
     digest = _digest_of_shape(*values.shape)
     digest.update(np.ascontiguousarray(values, "<f4").data)
@@ -48,7 +49,7 @@ def tile_digest(pixels: PixelFile, tile: Tile) -> str:
 
 
 def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, dict[str, Any]]:
-    """Return what would be noted of a tile as an image of its own, from the facts of the whole."""
+    """Return the facts about a tile, as about an image of its own, given those about the image."""
     described = facts["resized"] | {"width": tile.width, "height": tile.height}
     digest = facts.get("tiles", {}).get(tile.name)
     return {"source": described, "resized": described | ({"digest": digest} if digest else {})}
@@ -61,13 +62,13 @@ def write_facts(path: Path, source: ImageData, resized: ImageData) -> None:
 
 
 def kind_facts(kind: Kind) -> dict[str, Any]:
-    """Return what is written of the kind of an image; see `kind_in`."""
+    """Return the facts about the kind of an image; `kind_in` reads them."""
     named = {"kind": str(kind)} if kind in (Kind.GREY_LINES, Kind.MIXED) else {}
     return {"is_line_art": kind == Kind.LINE_ART} | named
 
 
 def kind_in(facts: Mapping[str, Mapping[str, Any]]) -> Kind:
-    """Return the kind that facts name; a photograph where an earlier version wrote none."""
+    """Return the kind of an image from its facts; a photograph if an earlier version wrote none."""
     resized = facts["resized"]
     usual = Kind.LINE_ART if resized.get("is_line_art") else Kind.PHOTOGRAPH
     return Kind(resized.get("kind", usual))
@@ -79,12 +80,12 @@ def save_facts(path: Path, facts: dict[str, Any]) -> None:
 
 
 def read_facts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read what `write_facts` wrote; raises `InputError` where the file is missing or damaged.
+    """Read the file that `write_facts` wrote; raises `InputError` if it is missing or damaged.
 
-    There are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels) and
-    ``bit_depth``; ``resized`` has ``is_line_art`` and ``digest`` too, unless an earlier version
-    wrote it, and ``kind`` for grey lines and pages of mixed kind. Those of an image in tiles have
-    ``tiles`` instead of ``digest``: that of each tile.
+    The keys are ``source`` and ``resized``, each with ``mode``, ``width``, ``height`` (in pixels)
+    and ``bit_depth``. ``resized`` also has ``is_line_art`` and ``digest``, unless an earlier
+    version wrote the file, and ``kind`` for grey lines and pages of mixed kind. The facts about an
+    image in tiles have the key ``tiles``, with the digest of each tile, instead of ``digest``.
     """
     facts = read_json(path, ("source", "resized"))
     checksum = facts.pop("checksum", None)  # an earlier version wrote none
@@ -108,10 +109,11 @@ def require_image(
     facts: dict[str, dict[str, Any]],
     facts_path: Path | None = None,
 ) -> None:
-    """Refuse values of another image than that of the facts; raises `InputError`.
+    """Raise `InputError` if values belong to an image other than that of the facts.
 
-    `where` is the file that the values come from; a `digest` or facts without one are accepted. The
-    error names `facts_path` if another file beside it has the same digest as the values.
+    `where` is the file of the values, and `digest` their digest. Nothing is checked if `digest` is
+    None or the facts have none. If another file of the image has the same digest as the values, the
+    facts are wrong, and the error names `facts_path`.
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
@@ -128,7 +130,7 @@ def read_made_image(path: Path, mode: str = "auto") -> ImageData:
 
 
 def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
-    """Return whether another file of the image has this digest; only needed for an error."""
+    """Check whether another file of the image has this digest; only called for an error."""
     others = [folder / "pixels.csv", folder / "resized.png", *folder.glob("*/model.safetensors")]
     for path in others:
         with contextlib.suppress(NeuralfieldError):
@@ -138,7 +140,7 @@ def _agrees_with_others(digest: str, where: Path, folder: Path) -> bool:
 
 
 def _digests(path: Path) -> Iterator[str | None]:
-    """Yield digests of the image that a file holds or was trained on."""
+    """Yield the digests of the image that a file contains or was trained on."""
     if path.suffix == ".csv":
         yield image_digest(read_pixel_csv(path))
     elif path.suffix == ".png":

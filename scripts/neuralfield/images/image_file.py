@@ -1,6 +1,7 @@
-"""Reading image files by Pillow, and by libvips where Pillow would keep 8 of 16 bits; writing PNG.
+"""Reading of image files, and writing of PNG files.
 
-PNGs are written whole or in bands of rows, in every mode and depth; equal pixels give equal bytes.
+Files are read with Pillow, or with libvips if Pillow would reduce 16 bits to 8. PNG files are
+written as a whole or in bands of rows, in every mode and depth; equal pixels give equal bytes.
 """
 
 import os
@@ -27,10 +28,11 @@ from neuralfield.system.files import replacing
 from neuralfield.system.input_files import open_input
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM", "AVIF")
-"""The formats that are opened; decoders of rarer formats are maintained less."""
+"""The supported formats; others are not, because their decoders are less well maintained."""
 
 MOST_SCANS = 100
-"""Most scans of a JPEG; common ones have about ten, and each takes as long as the whole image."""
+"""Maximum number of scans in a JPEG. Common files have about ten; decoding each scan takes as long
+as the whole image."""
 
 
 def read_image(
@@ -41,19 +43,20 @@ def read_image(
     max_megapixels: float = 100.0,
     report: Report = log.info,
 ) -> ImageData:
-    """Read an image file, upright, as levels of sRGB.
+    """Read an image file as upright levels of sRGB.
 
-    It is a PNG, JPEG, TIFF, WebP or another of `FORMATS`; of an animation, the first frame is read.
-    PNG and TIFF keep their 16 bits, and so does grey of any format; other colour has 8. TIFFs of
-    floating-point values become 16 bits. Colours are converted to sRGB by the embedded profile, see
-    `neuralfield.images.colour`; without one the levels are taken for sRGB. ``docs/images.md``
-    describes all that is read, and how.
+    The file is a PNG, JPEG, TIFF, WebP or another of `FORMATS`; of an animation, the first frame is
+    read. 16 bits are kept for PNG and TIFF, and for grey images of any format; other colour images
+    have 8 bits. TIFFs of floating-point values are converted to 16 bits. Colours are converted to
+    sRGB with the embedded profile, see `neuralfield.images.colour`; without a profile, the levels
+    are assumed to be sRGB. ``docs/images.md`` describes the supported files and their conversion.
 
-    The `mode` ``auto`` loses nothing: ``rgba`` if any pixel is not opaque, else ``rgb`` if any has
-    a colour, else ``grey`` if any is neither black nor white, else ``bilevel``. The others convert,
-    see `ImageData.converted`. `report` is called with a line about converted colours, and about the
-    frame or page that was read. Raises `InputError` where the file is missing, empty, damaged, cut
-    off or not an image, or above `max_megapixels`, which is noticed before it is decoded.
+    The `mode` ``auto`` selects the simplest mode without loss: ``rgba`` if any pixel is not opaque,
+    else ``rgb`` if any pixel is coloured, else ``grey`` if any pixel is neither black nor white,
+    else ``bilevel``. Other modes convert the image, see `ImageData.converted`. `report` is called
+    with a line about converted colours, and about the frame or page that was read. Raises
+    `InputError` if the file is missing, empty, damaged, truncated or not an image. It also raises
+    `InputError`, before decoding, if the image has more than `max_megapixels`.
     """
     require_mode(mode, "auto")
     with open_input(path, EXPECTED) as file:
@@ -62,8 +65,9 @@ def read_image(
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
-    """Read width and height in px of the upright image from a file's first bytes, without decoding
-    it; raises `InputError` where that is missing, empty, or not an image.
+    """Read (width, height) in px of the upright image, without decoding the file.
+
+    Raises `InputError` if the file is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
         if size := float_size(str(path), file):
@@ -74,16 +78,16 @@ def image_size(path: str | os.PathLike) -> tuple[int, int]:
 
 
 def _is_on_its_side(image: Image.Image) -> bool:
-    """Return whether EXIF swaps the sides of an image that is opened, and not decoded yet."""
+    """Check whether EXIF swaps the sides of an image that is opened but not decoded yet."""
     if image.format == "TIFF":  # its sides are those of the upright image
         return False
-    if image.format == "PNG" and "exif" not in image.info:  # Pillow would decode it all
+    if image.format == "PNG" and "exif" not in image.info:  # Pillow would decode the whole image
         return False
     return image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
 
 
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
-    """Decode upright pixels of sRGB, uint8 or uint16, shape (height, width, 1, 3 or 4)."""
+    """Decode a file to upright sRGB; uint8 or uint16, shape (height, width, 1, 3 or 4)."""
     with _decoding(where, file, max_megapixels):
         floats = decoded_floats(
             where, file, partial(_require_size, where, most=max_megapixels), report
@@ -97,7 +101,7 @@ def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) 
 def _decoded_levels(
     where: str, file: BinaryIO, image: Image.Image, max_megapixels: float, report: Report
 ) -> np.ndarray:
-    """Do `_decoded` for an image that Pillow has opened."""
+    """Decode as `_decoded` does, but an image that Pillow has opened."""
     _require_size(where, image.width * image.height, max_megapixels)
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
@@ -106,7 +110,7 @@ def _decoded_levels(
     require_whole_before(image, where, os.fstat(file.fileno()).st_size)
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     space = _space_of(image.mode)
-    image.load()  # raises for an image that is cut off
+    image.load()  # raises an error for a truncated image
     require_palette(image)
     convert = conversion_of(image.info.get("icc_profile"), space, report)
     if _is_deep_colour(image, file):
@@ -115,12 +119,12 @@ def _decoded_levels(
         pixels = convert(np.asarray(image))
     else:
         pixels = convert(pixels_of_pillow(where, image))
-    # on loading, Pillow turns TIFFs upright, but no other format
+    # when Pillow loads a TIFF, it turns it upright; it does not for other formats
     return pixels if image.format == "TIFF" else _upright(pixels, orientation)
 
 
 def _space_of(mode: str) -> str:
-    """Return the colour space of a mode of Pillow's, by the names of profiles."""
+    """Return the colour space of a Pillow mode, as ICC profiles name it."""
     if mode in ("1", "L", "LA", "La") or mode.startswith("I"):
         return "GRAY"
     return {"CMYK": "CMYK", "LAB": "Lab"}.get(mode, "RGB")
@@ -128,7 +132,7 @@ def _space_of(mode: str) -> str:
 
 @contextmanager
 def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[None]:
-    """Turn all exceptions of decoders into an `InputError`, and set their limits."""
+    """Set the limits of decoders, and convert all their exceptions to `InputError`."""
     try:
         with _pillow_limits(max_megapixels):
             yield
@@ -150,10 +154,10 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
 
 @contextmanager
 def _pillow_limits(max_megapixels: float) -> Iterator[None]:
-    """Replace Pillow's limits by those of this module, and suppress its warnings."""
+    """Replace Pillow's limits with those of this module, and suppress its warnings."""
     own_limit, own_text_limit = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK
     Image.MAX_IMAGE_PIXELS = max(1, int(min(max_megapixels, 1e9) * 1e6))
-    PngImagePlugin.MAX_TEXT_CHUNK = MAX_PROFILE_BYTES  # this limit holds for profiles, too
+    PngImagePlugin.MAX_TEXT_CHUNK = MAX_PROFILE_BYTES  # this limit also applies to profiles
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -180,16 +184,16 @@ def _too_large(where: str, pixels: int, max_megapixels: float) -> InputError:
 
 
 def _require_few_scans(image: Image.Image, file: BinaryIO) -> None:
-    """Refuse a JPEG with so many scans that decoding a small file takes hours."""
+    """Raise an error for a JPEG with so many scans that decoding a small file takes hours."""
     if image.format in ("JPEG", "MPO"):
         file.seek(0)
-        scans = file.read().count(b"\xff\xda")  # in compressed data, 0 follows every 255
+        scans = file.read().count(b"\xff\xda")  # start of scan; compressed data has 0 after 255
         if scans > MOST_SCANS:
             raise OSError(f"{scans} scans in a JPEG")
 
 
 def _is_deep_colour(image: Image.Image, file: BinaryIO) -> bool:
-    """Return whether a file has 16 bits a channel, which Pillow would cut to 8."""
+    """Check whether a file has 16 bits per channel, which Pillow would reduce to 8."""
     if image.format == "PNG":
         file.seek(24)  # the bit depth, in the header that every PNG starts with
         return file.read(1) == b"\x10"
@@ -200,7 +204,7 @@ def _is_deep_colour(image: Image.Image, file: BinaryIO) -> bool:
 
 
 def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
-    """Decode a file of 16 bits to uint16 (height, width, 1, 3 or 4), not yet upright."""
+    """Decode a 16-bit file to uint16, shape (height, width, 1, 3 or 4), not yet upright."""
     import pyvips
 
     only_loaders("Png", "Tiff")
@@ -217,7 +221,7 @@ def _decoded_by_vips(where: str, image: Image.Image) -> np.ndarray:
 
 
 def pixels_of_pillow(where: str, image: Image.Image) -> np.ndarray:
-    """Return pixels as uint8 or, for deep grey, uint16 (height, width, 1, 3 or 4)."""
+    """Return pixels as uint8, or uint16 for 16-bit grey; shape (height, width, 1, 3 or 4)."""
     if image.mode == "F":  # floating-point TIFFs are read elsewhere
         raise InputError(where, "holds floating-point values", "levels of 8 or 16 bits", EXPORT)
     if image.mode.startswith("I"):
@@ -236,7 +240,7 @@ def pixels_of_pillow(where: str, image: Image.Image) -> np.ndarray:
 
 
 def _deep_grey_levels(image: Image.Image) -> np.ndarray:
-    """Return levels of a mode with more than 8 bits; TIFFs' are scaled to 16 bits."""
+    """Return levels of a mode with more than 8 bits; those of TIFFs are scaled to 16 bits."""
     levels = np.asarray(image)
     if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode.startswith("I;16"):
         white = 2 ** image.tag_v2.get(258, (16,))[0] - 1
@@ -247,7 +251,7 @@ def _deep_grey_levels(image: Image.Image) -> np.ndarray:
 
 
 def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Turn pixels by the EXIF orientation, 1 to 8; other values leave them as they are."""
+    """Turn pixels upright according to the EXIF orientation, 1 to 8; ignore other values."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):
@@ -270,14 +274,14 @@ RELATIVE_COLORIMETRIC = b"\1"
 
 
 class PngBandWriter:
-    """Write a PNG in bands of rows, so that a huge image is never whole in memory.
+    """Writer of a PNG in bands of rows, so that a large image is never in memory as a whole.
 
-    It has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one of 1 bit; a
-    ValueError is raised for others. Its bytes do not depend on the bands, and the file appears only
-    when every row has been written.
+    A PNG has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one channel of 1
+    bit; a ValueError is raised for others. The bytes of the file do not depend on the bands, and
+    the file appears only when every row has been written.
 
-    Every row of 8 or 16 bits holds the differences from the row above (filter type *up*); rows of 1
-    bit are stored as they are. Format: https://www.w3.org/TR/png-3/.
+    Rows of 8 or 16 bits are stored as differences from the row above (filter type *up*); rows of 1
+    bit are stored unfiltered. Format: https://www.w3.org/TR/png-3/.
     """
 
     def __init__(
@@ -303,8 +307,10 @@ class PngBandWriter:
         return self._context.__exit__(*error)
 
     def write_rows(self, rows: np.ndarray) -> None:
-        """Write the next rows, shape (any, width, channels): uint16 for 16 bits, otherwise uint8; 0
-        and 1 for 1 bit. Raises ValueError for other rows, or too many.
+        """Write the next rows, shape (rows, width, channels).
+
+        They are uint16 for 16 bits, otherwise uint8, with values 0 and 1 for 1 bit. Raises
+        ValueError for rows of another shape or type, or too many rows.
         """
         dtype = np.dtype(np.uint16 if self._bit_depth == 16 else np.uint8)
         if rows.shape[1:] != self._row_shape or rows.dtype != dtype:
@@ -336,7 +342,7 @@ class PngBandWriter:
         self._write_pending(CHUNK_BYTES)
 
     def _write_pending(self, at_least_bytes: int) -> None:
-        """Write waiting compressed bytes in chunks, while there are at least so many."""
+        """Write pending compressed bytes in chunks, while there are at least `at_least_bytes`."""
         while len(self._pending) >= at_least_bytes and self._pending:
             self._file.write(png_chunk(b"IDAT", bytes(self._pending[:CHUNK_BYTES])))
             del self._pending[:CHUNK_BYTES]
@@ -358,13 +364,13 @@ class PngBandWriter:
 
 
 def write_image(path: str | os.PathLike, image: ImageData) -> None:
-    """Write an image as PNG without loss, bilevel with 1 bit a pixel, by `PngBandWriter`."""
+    """Write an image as a PNG, without loss; a bilevel image has 1 bit per pixel."""
     shape = (image.width, image.height, image.channels)
     with PngBandWriter(path, *shape, image.bit_depth) as png:
         png.write_rows(image.pixels)
 
 
 def png_chunk(name: bytes, content: bytes) -> bytes:
-    """Return a part of a PNG: its length, name, content and checksum."""
+    """Return a chunk of a PNG: its length, name, content and checksum."""
     length, checksum = struct.pack(">I", len(content)), zlib.crc32(content, zlib.crc32(name))
     return length + name + content + struct.pack(">I", checksum)

@@ -1,9 +1,10 @@
-"""Tell line art, grey lines, pages of mixed kind and photographs from each other.
+"""Classification of images into line art, grey lines, pages of mixed kind and photographs.
 
-Line art has a paper, a tone that many pixels have and that edges begin at, and away from edges
-there is hardly any other tone but that of the ink. Where paper or ink is grey, or lines are so thin
-that they are grey, the lines are grey ones. A page with a drawing and a photograph has a paper and
-an ink, and other tones too. In a photograph no tone is frequent and at most edges.
+Line art has a paper: a tone that many pixels have and that is found beside most edges. Away from
+edges, it has hardly any tones other than those of paper and ink. Its kind is grey lines if the
+paper or the ink is grey, or if the lines are so thin that they are grey. A page with a drawing and
+a photograph has a paper and an ink, but also other tones. In a photograph, no tone is both frequent
+and found beside most edges.
 """
 
 from enum import StrEnum
@@ -18,35 +19,38 @@ _LEVELS = 255
 _OPAQUE = 0.9
 
 _TONE_LEVELS = 8
-"""Levels of 255 up to which tones count as the same: a scan's paper varies by some."""
+"""Maximum difference, in levels of 255, of tones that count as equal: the paper of scans varies."""
 
 _REACH_PX, _EDGE_LEVELS = 2, 48
-"""There is an edge where levels differ by so much, so many pixels before and behind."""
+"""Definition of an edge: levels within `_REACH_PX` pixels on both sides differ by at least
+`_EDGE_LEVELS`."""
 
 _FEWEST_EDGES = 0.02
-"""Least share of edges: the surface of the moon has a frequent tone, and hardly any edges."""
+"""Minimum share of edges in drawings. A photograph of the moon's surface has a frequent tone, but
+hardly any edges."""
 
 _MIXED_AGREEMENT, _MIXED_ON_DARK, _LINE_ART_AGREEMENT = 0.12, 0.25, 0.3
-"""Least share of the paper among all pixels, times its share at edges. In photographs it is 0.07 at
-most, or 0.18 where much is black; in pages of mixed kind it is 0.18 and more, and in drawings 0.40
-and more (``docs/images.md``)."""
+"""Minimum product of the paper's share of all pixels and its share of tones at edges, for pages of
+mixed kind on light and on dark paper, and for line art. It is at most 0.07 in photographs, or 0.18
+if they are largely black, at least 0.18 in pages of mixed kind, and at least 0.40 in drawings
+(``docs/images.md``)."""
 
 _MOST_OTHER_TONES = 0.03
-"""Largest share of tones besides paper and ink in line art. Drawings have 0.01 at most, and pages
-of mixed kind 0.10 and more."""
+"""Maximum share of tones other than paper and ink in line art. It is at most 0.01 in drawings, and
+at least 0.10 in pages of mixed kind."""
 
 _LIGHT = 128
-"""Least level of a light paper. A darker one may be the night sky."""
+"""Minimum level of a light paper. A darker tone may be the night sky in a photograph."""
 
 _NEAR = 26
-"""Levels up to which a tone counts as black or white: a scan's ink and paper do."""
+"""Maximum distance, in levels, of a tone that counts as black or white, such as those of scans."""
 
 _LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
-"""Least share of black and white together in line art, and of each."""
+"""Minimum share of black and white together in line art, and minimum share of each."""
 
 
 class Kind(StrEnum):
-    """The kind of an image, on which settings that are ``auto`` depend."""
+    """The kind of an image; it determines settings that are ``auto``."""
 
     LINE_ART = "line_art"
     GREY_LINES = "grey_lines"
@@ -55,9 +59,9 @@ class Kind(StrEnum):
 
 
 class ToneCount:
-    """Counts of an image's tones, of those beside edges and of those away from edges.
+    """Histograms of an image's tones: of all, of those beside edges and of those away from edges.
 
-    The image may come in bands of rows: at the seam of two, an edge may be missed.
+    The image may be given in bands of rows; edges at the seam of two bands may then be missed.
     """
 
     def __init__(self) -> None:
@@ -89,7 +93,7 @@ class ToneCount:
 
     @property
     def tones(self) -> "Tones":
-        """The shares that the counts amount to, and the paper."""
+        """The paper and the shares of tones, computed from the counts."""
         edges = self._edges / (2 * self._pixels)
         agreements = _near(self._tones) * _near(self._beside_edges)
         paper = _around(agreements)
@@ -113,10 +117,10 @@ class ToneCount:
 class Tones(NamedTuple):
     """The tones of an image: shares of its pixels, and its paper."""
 
-    paper: int  # the level of 255 whose agreement with the edges is the largest
-    agreement: float  # the share of this tone, times its share at edges
+    paper: int  # the tone with the largest agreement, as a level of 255
+    agreement: float  # share of this tone among all pixels, times its share at edges
     edges: float
-    others: float  # other tones than paper and ink, away from edges
+    others: float  # tones other than paper and ink, away from edges
     black: float
     white: float
 
@@ -139,7 +143,7 @@ def kind_of(image: ImageData) -> Kind:
 
 
 def _tones(image: ImageData) -> tuple[np.ndarray, np.ndarray]:
-    """Return the luma in levels of 255, and where it can be seen; both of shape (height, width)."""
+    """Return luma in levels of 255, and which pixels are opaque; both of shape (height, width)."""
     values = image.values()
     luma = values[..., 0] if image.channels == 1 else values[..., :3] @ LUMA_WEIGHTS
     tones = np.round(_LEVELS * luma).astype(np.int16)
@@ -167,11 +171,11 @@ def _histogram(tones: np.ndarray) -> np.ndarray:
 
 
 def _near(histogram: np.ndarray) -> np.ndarray:
-    """Return how many pixels are near each tone, but the outermost `_TONE_LEVELS`."""
+    """Return the number of pixels near each tone, without the outermost `_TONE_LEVELS` tones."""
     return np.convolve(histogram, np.ones(2 * _TONE_LEVELS + 1, np.int64), "valid")
 
 
 def _around(counts: np.ndarray) -> slice:
-    """Return the tones near that one which has the largest of `_near`'s counts."""
+    """Return the slice of tones near the tone with the largest count of `_near`."""
     first = int(np.argmax(counts))
     return slice(first, first + 2 * _TONE_LEVELS + 1)

@@ -16,28 +16,31 @@ from neuralfield.images.image import LUMA_WEIGHTS
 from neuralfield.system.errors import InputError
 
 IDENTICAL_DB = 200.0
-"""The PSNR of identical images where a finite number is needed, as in JSON.
+"""PSNR of identical images in places where a finite number is required, such as JSON.
 
-Float32 values in [0, 1] that differ anywhere stay below it in practice: a single last-bit
-difference in an image of 250,000 pixels is 198 dB.
+In practice, the PSNR of images in float32 that differ is lower: a difference in the last bit of one
+value in an image of 250,000 pixels gives 198 dB.
 """
 
 WINDOW_TAPS = 11
 WINDOW_SIGMA = 1.5
 K1, K2 = 0.01, 0.03
 _BLOCK_PX, _BLOCK_ROWS = 1024, 64
-"""Columns and rows that a thread works on at a time, few enough for a cache."""
+"""Columns and rows of the block that a thread computes at a time, which fits in a cache."""
 
 _STEP_PX = 16
-"""Positions of the window in one product of matrices; see `_blurred`."""
+"""Number of positions of the window in one matrix product; see `_blurred`."""
 
 _GMSD_C = 170 / 255**2
-"""The paper's constant is for levels up to 255; values here are in [0, 1]."""
+"""Constant of GMSD; the paper's value of 170 is for levels up to 255, but values here are in [0,
+1].
+"""
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
-    """Compute the peak signal-to-noise ratio for a peak of 1: ``-10 log10(mean squared error)`` in
-    decibels; infinite for identical images.
+    """Compute the peak signal-to-noise ratio in decibels: ``-10 log10(mean squared error)``.
+
+    The peak is 1. The result is infinite for identical images.
     """
     image, reference = _checked(image, reference)
     squared_error = float(np.mean(np.square(image - reference)))
@@ -45,12 +48,13 @@ def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Compute the structural similarity, the mean over image and channels; 1 for identical images.
+    """Compute the mean structural similarity over positions and channels; 1 for identical images.
 
-    Gaussian window of 11 x 11 taps with sigma 1.5, K1 = 0.01, K2 = 0.03, population covariance,
-    over the positions where the whole window lies inside the image. A side shorter than the window
-    gets the largest odd number of taps that fits, with the same sigma and a sum of one, so that
-    every image has a value; those values are not comparable with full windows.
+    The window is a Gaussian of 11 x 11 taps with sigma 1.5; K1 = 0.01, K2 = 0.03, with population
+    covariance, over the positions where the whole window is inside the image. If a side is shorter
+    than the window, the window has the largest odd number of taps that fits, with the same sigma
+    and a sum of one. Every image therefore has a value, but values of such small images are not
+    comparable with others.
 
     Z. Wang, A. C. Bovik, H. R. Sheikh and E. P. Simoncelli, "Image quality assessment: from error
     visibility to structural similarity", IEEE Transactions on Image Processing 13 (4), 2004.
@@ -60,25 +64,26 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.5) -> int:
-    """Count the pixels of a black-and-white image that have the other colour in the reference.
+    """Count the pixels of a black-and-white image whose colour differs from the reference.
 
-    Values of at least `threshold` are white. A pixel of several channels is wrong if any of them
-    is. Raises `InputError` where the shapes differ, or there are no pixels.
+    Values of at least `threshold` are white. A pixel with several channels is wrong if any channel
+    is wrong. Raises `InputError` if the shapes differ or there are no pixels.
     """
     image, reference = _checked(image, reference)
     return int(np.count_nonzero(((image >= threshold) != (reference >= threshold)).any(axis=2)))
 
 
 def gmsd(image: np.ndarray, reference: np.ndarray) -> float:
-    """Gradient magnitude similarity deviation of the luma: how visible errors are. It is 0 for
-    identical images; below about 0.05 differences are hard to see. Alpha is left out.
+    """Compute the gradient magnitude similarity deviation of luma, a measure of visible errors.
 
-    Both are averaged over blocks of 2 x 2 pixels, and m is the length of the gradient by Prewitt's
-    filter, where the outermost pixels are repeated beyond the edge. The similarity of each pixel is
-    ``(2 m_r m_i + c) / (m_r^2 + m_i^2 + c)`` with c = 170 / 255^2, and the result is its standard
-    deviation over the image: equations 1 to 6 of W. Xue, L. Zhang, X. Mou and A. C. Bovik,
-    "Gradient magnitude similarity deviation: a highly efficient perceptual image quality index",
-    IEEE Transactions on Image Processing 23 (2), 2014.
+    It is 0 for identical images; differences below about 0.05 are hard to see. Alpha is ignored.
+
+    Both images are averaged over blocks of 2 x 2 pixels. m is the gradient magnitude, computed with
+    Prewitt's filter, where the outermost pixels are repeated beyond the border. The similarity of
+    each pixel is ``(2 m_r m_i + c) / (m_r^2 + m_i^2 + c)`` with c = 170 / 255^2, and the result is
+    its standard deviation over the image: equations 1 to 6 of W. Xue, L. Zhang, X. Mou and A. C.
+    Bovik, "Gradient magnitude similarity deviation: a highly efficient perceptual image quality
+    index", IEEE Transactions on Image Processing 23 (2), 2014.
     """
     seen, true = (_gradient_lengths(values) for values in _checked(image, reference))
     similarity = (2 * seen * true + _GMSD_C) / (seen**2 + true**2 + _GMSD_C)
@@ -86,11 +91,11 @@ def gmsd(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _gradient_lengths(values: np.ndarray) -> np.ndarray:
-    """Return the lengths of the gradients of half the size that `gmsd` compares."""
+    """Return the gradient magnitudes at half the image's size, which `gmsd` compares."""
     if values.ndim == 3:
         colours = values[..., :3]
         values = colours @ LUMA_WEIGHTS if colours.shape[2] == 3 else colours[..., 0]
-    # an odd row or column has no block
+    # the last row or column of an odd side is ignored
     rows, columns = (max(1, side // 2) for side in values.shape)
     block = [min(2, side) for side in values.shape]
     values = values[: rows * block[0], : columns * block[1]]
@@ -104,10 +109,11 @@ def _gradient_lengths(values: np.ndarray) -> np.ndarray:
 
 
 def as_seen(values: np.ndarray) -> np.ndarray:
-    """Return the values by which an image is compared: its colour is multiplied by its alpha.
+    """Return the values with which images are compared: colour is multiplied by alpha.
 
-    Colour under full transparency is invisible, and editors leave any value there. From float of
-    shape (h, w, c), not multiplied yet, to the same shape; without alpha nothing changes.
+    The colour of fully transparent pixels is invisible, and image editors store any value there.
+    `values` are floats of shape (h, w, c), not premultiplied; an image without alpha is returned
+    unchanged.
     """
     if values.shape[2] != 4:
         return values
@@ -115,7 +121,7 @@ def as_seen(values: np.ndarray) -> np.ndarray:
 
 
 def finite_db(value_db: float) -> float:
-    """Replace an infinite or larger value by ``IDENTICAL_DB``, which JSON can hold."""
+    """Limit a PSNR, which may be infinite, to ``IDENTICAL_DB``, so that JSON can hold it."""
     return min(value_db, IDENTICAL_DB)
 
 
@@ -135,8 +141,10 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
 def _similarity(
     image: np.ndarray, reference: np.ndarray, map_blocks: Callable[..., Iterable[float]]
 ) -> tuple[float, int]:
-    """Return the sum of the structural similarity over positions of the window and channels, and
-    their number; `map_blocks` does what `map` does, with threads or without.
+    """Return the sum of the structural similarity over window positions and channels, and the
+    count.
+
+    `map_blocks` is `map` or an equivalent that uses threads.
     """
     height, width, channels = image.shape
     rows, columns = (side - _taps(side) + 1 for side in (height, width))
@@ -149,12 +157,12 @@ def _similarity(
     def sum_of(block: tuple[slice, slice]) -> float:
         return _similarity_of_block(image[block], reference[block])
 
-    with threadpool_limits(limits=1):  # the BLAS's own threads would not help small products
+    with threadpool_limits(limits=1):  # threads of the BLAS do not speed up small products
         return sum(map_blocks(sum_of, blocks)), rows * columns * channels
 
 
 def _similarity_of_block(image: np.ndarray, reference: np.ndarray) -> float:
-    """Return the sum of the structural similarity over the positions in a block and channels."""
+    """Return the sum of the structural similarity over window positions and channels of a block."""
     x, y = (np.moveaxis(values, 2, 0).astype(np.float64, "C") for values in (image, reference))
     planes = np.stack([x, y, x * x + y * y, x * y])
     for _ in range(2):
@@ -171,8 +179,9 @@ def _similarity_of_block(image: np.ndarray, reference: np.ndarray) -> float:
 def _blurred(planes: np.ndarray) -> np.ndarray:
     """Blur along the last axis, at the positions where the whole window is inside.
 
-    A matrix has the window at some positions, each in a column: the BLAS multiplies by all the
-    zeros sooner than NumPy adds the products of one tap after another.
+    The blur is a matrix product: each column of the matrix contains the window at one position and
+    zeros elsewhere. Although most elements are zero, the BLAS is faster than a sum over the taps
+    with NumPy.
     """
     taps = _taps(planes.shape[-1])
     matrix, kept = _window_matrix(taps), planes.shape[-1] - taps + 1
@@ -187,13 +196,13 @@ def _blurred(planes: np.ndarray) -> np.ndarray:
 
 
 def _taps(side: int) -> int:
-    """Return the taps of the window along a side of an image."""
+    """Return the number of taps of the window along a side of an image."""
     return min(WINDOW_TAPS, side - 1 + side % 2)
 
 
 @cache
 def _window_matrix(taps: int) -> np.ndarray:
-    """Return a matrix of the window at `_STEP_PX` neighbouring positions, one in each column."""
+    """Return a matrix whose columns contain the window at `_STEP_PX` successive positions."""
     offsets = np.arange(taps) - taps // 2
     weights = np.exp(-(offsets**2) / (2 * WINDOW_SIGMA**2))
     matrix = np.zeros((taps + _STEP_PX - 1, _STEP_PX))
@@ -203,10 +212,10 @@ def _window_matrix(taps: int) -> np.ndarray:
 
 
 class RunningMetrics:
-    """PSNR and SSIM of two images that come in bands from top to bottom, and the wrong pixels of
-    those with one channel.
+    """PSNR and SSIM of two images that are given in bands from top to bottom.
 
-    `threads` share the SSIM of a band, whose bytes do not depend on their number.
+    For images with one channel, wrong pixels are counted, too. The SSIM of a band is computed by
+    `threads` threads; results do not depend on their number.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -218,9 +227,9 @@ class RunningMetrics:
         self._above: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray) -> None:
-        """Add the next rows; `at_seams` says of each pixel whether it lies at a seam between tiles.
+        """Add the next rows of both images; float32 in [0, 1], shape (rows, width, channels).
 
-        Images are float32 in [0, 1] of shape (rows, width, channels).
+        `at_seams` is True for pixels at a seam between tiles, shape (rows, width).
         """
         starts = range(0, image.shape[1], _BLOCK_PX)
         parts = [np.s_[:, start : start + _BLOCK_PX] for start in starts]
@@ -239,7 +248,7 @@ class RunningMetrics:
         return _psnr_db(self._error, self._count)
 
     def seam_psnr_db(self) -> float | None:
-        """Return the PSNR of the pixels at seams; None where there are none."""
+        """Return the PSNR of the pixels at seams; None if there are no seams."""
         if not self._count_at_seams:
             return None
         return _psnr_db(self._error_at_seams, self._count_at_seams)
@@ -251,7 +260,9 @@ class RunningMetrics:
         return ssim(*self._above)  # the image has fewer rows than a window
 
     def _add_similarity(self, image: np.ndarray, reference: np.ndarray) -> None:
-        """Add the positions of the window whose last row is new, and keep rows for later ones."""
+        """Add the window positions that end in the new rows, and keep the rows that later ones
+        need.
+        """
         if self._above is not None:
             image = np.concatenate([self._above[0], image])
             reference = np.concatenate([self._above[1], reference])
@@ -267,8 +278,8 @@ class RunningMetrics:
 def _errors(
     image: np.ndarray, reference: np.ndarray, at_seams: np.ndarray
 ) -> tuple[float, float, int, int]:
-    """Return sums of squared errors, of all pixels and at seams, the values there, and the pixels
-    of another colour."""
+    """Return the sums of squared errors of all pixels and of those at seams, the number of values
+    at seams, and the number of wrong pixels."""
     squares = np.square(image - reference, dtype=np.float64).sum(axis=2)
     count = int(np.count_nonzero(at_seams)) * image.shape[2]
     wrong = wrong_pixels(image, reference) if image.shape[2] == 1 else 0

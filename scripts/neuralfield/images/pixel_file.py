@@ -1,4 +1,4 @@
-"""Pixels of an image in an uncompressed .npy file, of which any part can be read."""
+"""Pixels of an image in an uncompressed .npy file, from which any part can be read."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ _BYTES_BETWEEN_SYNCS = 1 << 28
 def write_pixel_file(
     path: str | os.PathLike, width: int, height: int, bands: Iterable[ImageData]
 ) -> int:
-    """Write an image that comes in bands from top to bottom, all of one mode and depth, as an array
-    of shape (height, width, channels) in NumPy's format.
+    """Write an image in NumPy's format, as an array of shape (height, width, channels).
 
-    Returns the bits of each channel: 1, 8 or 16. Raises ValueError where there are too few rows.
+    Bands are given from top to bottom, all with the same mode and depth. Returns the bits per
+    channel: 1, 8 or 16. Raises ValueError if there are too few rows.
     """
     rows_left, bit_depth, unsynced_bytes = height, 0, 0
     with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:
@@ -34,7 +34,7 @@ def write_pixel_file(
                 np.lib.format.write_array_header_1_0(file, header)
             unsynced_bytes += file.write(np.ascontiguousarray(band.pixels).data)
             if unsynced_bytes >= _BYTES_BETWEEN_SYNCS:
-                disk.submit(os.fdatasync, file.fileno())  # while more is made
+                disk.submit(os.fdatasync, file.fileno())  # while the next bands are computed
                 unsynced_bytes = 0
             rows_left -= band.height
         if rows_left:
@@ -44,7 +44,7 @@ def write_pixel_file(
 
 
 class PixelFile(NamedTuple):
-    """A file that `write_pixel_file` wrote, any part of which can be read, and no other rows."""
+    """A file that `write_pixel_file` wrote; windows are read without reading other rows."""
 
     path: str | os.PathLike
     mode: str
@@ -53,18 +53,18 @@ class PixelFile(NamedTuple):
     def window(self, left: int, top: int, right: int, bottom: int) -> ImageData:
         """Read a window of the image.
 
-        Edges are in px; `right` and `bottom` are the first pixels beyond. Raises `InputError` where
-        the file is missing or damaged, or the window is not inside the image.
+        Edges are in px; `right` and `bottom` are exclusive. Raises `InputError` if the file is
+        missing or damaged, or the window is not inside the image.
         """
         return next(self.bands((left, top, right, bottom), bottom - top))
 
     def bands(self, edges: tuple[int, int, int, int], rows: int) -> Iterator[ImageData]:
-        """Read a window as `window` does, so many rows at a time."""
+        """Read a window as `window` does, but yield bands of at most `rows` rows."""
         left, top, right, bottom = edges
         expected = "the pixels that `unpack` writes"
         remedy, where = remedy_for(self.path), str(self.path)
         try:
-            # a new map for each window: its pages stay in memory as long as it does
+            # a new memory map for each window, because its pages stay in memory until it is closed
             pixels = np.lib.format.open_memmap(self.path, mode="r")
         except (OSError, ValueError) as error:
             raise InputError(where, f"cannot be read ({error})", expected, remedy) from error

@@ -1,4 +1,4 @@
-"""The CSV of pixels that training reads, with one row for each pixel."""
+"""The CSV file of pixels that training reads, with one line per pixel."""
 
 import io
 import os
@@ -25,13 +25,13 @@ EXPECTED = "a table of pixels with the columns x,y,pixel_value or x,y,red,green,
 ONE_LINE = "write one line a pixel, with a value for every name in the first line"
 MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
-_MOST_PLAIN_BYTES = 8 << 20  # above, pandas starts in less time than it saves
+_MOST_PLAIN_BYTES = 8 << 20  # for larger files, pandas saves more time than its import takes
 
 
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
-    """Write every pixel of an image as a row of a CSV, row by row from the top left.
+    """Write every pixel of an image as a line of a CSV file, row by row from the top left.
 
-    Values are the shortest decimals that read back to the same float32 of level / `max_value`.
+    Values are level / `max_value` in float32, as the shortest decimals that round-trip.
     """
     mode = "grey" if image.channels == 1 else image.mode
     texts_of_levels = _level_texts(image.max_value)
@@ -44,12 +44,11 @@ def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
 
 
 def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
-    """Read a table of pixels, whose rows and columns may be in any order: float32, shape (height,
-    width, 1, 3 or 4).
+    """Read a table of pixels; return float32, shape (height, width, 1, 3 or 4).
 
-    The header is ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``; x and y
-    are whole numbers from the top left, and values are in [0, 1]. Raises `InputError` where that is
-    not so, or a pixel is missing or there twice.
+    The columns are ``x,y,pixel_value`` or ``x,y,red,green,blue`` with or without ``alpha``; x and y
+    are whole numbers from the top left, and values are in [0, 1]. Rows and columns may be in any
+    order. Raises `InputError` if the table is not of this form, or a pixel is missing or duplicate.
     """
     where = str(path)
     with open_input(path, EXPECTED) as file:
@@ -64,7 +63,7 @@ def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
 
 
 def _level_texts(max_value: int) -> np.ndarray:
-    """Write a comma and the decimal of each level; uint8 (levels, longest), padded with zeros."""
+    """Return a comma and the decimal of each level; uint8 (levels, longest), padded with zeros."""
     values = np.arange(max_value + 1, dtype=np.float32) / np.float32(max_value)
     texts = [np.format_float_positional(value, unique=True, trim="-") for value in values]
     return _characters([f",{text}" for text in texts])
@@ -77,7 +76,7 @@ def _characters(texts: list[str]) -> np.ndarray:
 
 
 def _band_text(levels: np.ndarray, top: int, texts_of_levels: np.ndarray) -> bytes:
-    """Write the lines of a band of rows: a matrix of bytes, one pixel a row, without its zeros."""
+    """Return the lines of a band: a matrix of bytes with one pixel per row, without its zeros."""
     height, width, channels = levels.shape
     x = _characters([str(column) for column in range(width)])
     y = _characters([f",{row}" for row in range(top, top + height)])
@@ -109,7 +108,7 @@ def _columns(where: str, file: BinaryIO) -> tuple[list[str], list[str]]:
 
 
 def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | None:
-    """Read a table as `write_pixel_csv` writes it, without the start of pandas; None: another."""
+    """Read a table in the form of `write_pixel_csv` without pandas; return None for other forms."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > _MOST_PLAIN_BYTES or not file.readline().startswith(b"x,y,"):
@@ -120,7 +119,7 @@ def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | 
     types = [(name, np.int64 if name in ("x", "y") else np.float32) for name in names]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a table without rows is warned of
+            warnings.simplefilter("error")  # NumPy warns about a table without rows
             table = np.loadtxt(io.StringIO(text.decode()), types, delimiter=",", ndmin=1)
     except (ValueError, Warning):
         return None
@@ -143,7 +142,7 @@ def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> dict[str, n
 def _unreadable_cell(
     where: str, cells: "pd.DataFrame", value_columns: list[str], reason: str
 ) -> InputError:
-    """Make the error that names the first cell, by column and then by line, that is no number."""
+    """Return the error for the first cell that is not a number, by column and then by line."""
     whole, decimal = r"[+-]?\d{1,18}", r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
     kinds = {"x": (whole, "a whole number of pixels"), "y": (whole, "a whole number of pixels")}
     kinds |= dict.fromkeys(value_columns, (decimal, "a number from 0 to 1"))
@@ -165,7 +164,7 @@ def _require_unit_range(where: str, values: np.ndarray, value_columns: list[str]
 def _order_of_pixels(
     where: str, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray | None, int, int]:
-    """Return the order that sorts rows into pixels (None: sorted), and width and height in px."""
+    """Return the order of rows by pixel (None if they are sorted), and width and height in px."""
     for name, column in (("x", x), ("y", y)):
         wrong = (column < 0) | (column >= MAX_SIDE_PX)
         if wrong.any():

@@ -1,4 +1,4 @@
-"""Making an image smaller or larger."""
+"""Resizing of images."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from neuralfield.system.errors import ConfigError
 FILTERS = ("box", "lanczos", "bicubic", "back_projection")
 
 BACK_PROJECTIONS = 3
-"""Rounds in which an enlarged image is corrected; more of them gain little and add ringing."""
+"""Number of rounds of back-projection; more rounds improve little and add ringing."""
 
 
 def resize_image(
@@ -31,18 +31,19 @@ def resize_image(
 ) -> ImageData:
     """Resize an image in float32; its bit depth is kept.
 
-    The `size` is the longer side in px, where the other one follows from the aspect ratio; or width
-    and height; or None for the present one. The `filter`, one of `FILTERS`, is widened to the
-    pixels that it reduces, which avoids aliasing. ``box`` makes every pixel the exact mean of the
-    light over its square: pixels that the square cuts count by the part inside. It repeats pixels
-    when it enlarges. ``back_projection`` is ``lanczos``, corrected by `back_projected`.
+    The `size` is the longer side in px, where the other side follows from the aspect ratio, or
+    (width, height), or None to keep the size. To avoid aliasing, the `filter`, one of `FILTERS`, is
+    scaled with the reduction. ``box`` computes the exact mean over the square of every new pixel,
+    where pixels on the boundary of the square are weighted by the part inside it; when it enlarges,
+    it repeats pixels. ``back_projection`` is ``lanczos``, corrected by `back_projected`.
 
-    The `mode` ``auto`` keeps the image's, except that a bilevel image of a new size gets 8-bit
-    greys: the means show where in a pixel an edge lies. For ``bilevel`` a luma of at least
-    `threshold` is white, after the resizing. Raises `ConfigError` for another size, filter or mode.
+    The `mode` ``auto`` keeps the mode of the image, except that a resized bilevel image becomes
+    8-bit grey, because the means represent the positions of edges within pixels. For ``bilevel``,
+    luma of at least `threshold` becomes white after resizing. Raises `ConfigError` for an invalid
+    size, filter or mode.
 
-    Colour is multiplied by alpha while it is resized, so that hidden colour does not bleed into
-    visible one. Where all is transparent, the colour is black.
+    Colour is multiplied by alpha for resizing, so that the colour of transparent pixels does not
+    bleed into visible pixels. Fully transparent pixels become black.
     """
     if filter not in FILTERS:
         raise ConfigError("filter", repr(filter), f"one of {', '.join(FILTERS)}")
@@ -59,7 +60,7 @@ def resize_image(
 
 
 def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> np.ndarray:
-    """Resize channel by channel; float32 (height, width, channels), not clipped."""
+    """Resize each channel; return float32, shape (height, width, channels), not clipped."""
 
     def resized(channel: np.ndarray) -> np.ndarray:
         if filter == "back_projection":
@@ -87,8 +88,8 @@ def resize_channel(
 ) -> np.ndarray:
     """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
 
-    The `window` has left, top, right and bottom in px, also fractions; filters use pixels beyond
-    it, too. For the filters see `resize_image`.
+    The `window` is (left, top, right, bottom) in px, which may be fractions; filters other than
+    ``box`` also use pixels outside it. For the filters see `resize_image`.
     """
     if filter == "box":
         left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
@@ -101,11 +102,11 @@ def resize_channel(
 def back_projected(
     enlarged: np.ndarray, channel: np.ndarray, rounds: int = BACK_PROJECTIONS
 ) -> np.ndarray:
-    """Correct an enlarged channel so that, reduced by the box filter, it is the channel again.
+    """Correct an enlarged channel so that the box filter reduces it to the original channel.
 
-    Each round adds what the reduced result lacks, enlarged by Lanczos (Irani
-    & Peleg, "Improving resolution by image registration", 1991). Both are float32 of shape (height,
-    width); the result is not clipped.
+    Each round reduces the result, enlarges the difference from the original with Lanczos, and adds
+    it (Irani & Peleg, "Improving resolution by image registration", 1991). Both arrays are float32,
+    shape (height, width); the result is not clipped.
     """
     size_px = (enlarged.shape[1], enlarged.shape[0])
     for _ in range(rounds):
@@ -115,11 +116,11 @@ def back_projected(
 
 
 def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
-    """Cut [start, stop] of the first axis into equal intervals, and take the mean of each.
+    """Divide [start, stop] of the first axis into equal intervals, and compute the mean of each.
 
-    The means are differences of integrals of a function that is constant over each element, so an
-    interval may begin and end inside an element. (Pillow's BOX counts elements whole or not at
-    all.) From shape (n, m) to float64 of shape (count, m).
+    The means are differences of the integral of a function that is constant over each element, so
+    that an interval may begin and end inside an element. (Pillow's BOX filter includes only whole
+    elements.) Shape (n, m) becomes float64 of shape (count, m).
     """
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))
@@ -131,8 +132,10 @@ def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: fl
 
 
 class Overview:
-    """A small version of a large image that comes in bands: means over square blocks, the smallest
-    with which it has at most `max_megapixels`, in 10^6 px.
+    """A reduced version of a large image that is given in bands.
+
+    Its pixels are means over square blocks; the blocks are the smallest for which it has at most
+    `max_megapixels` million pixels.
     """
 
     def __init__(self, width: int, height: int, channels: int, max_megapixels: float) -> None:
@@ -147,17 +150,20 @@ class Overview:
     def add(self, values: np.ndarray) -> None:
         """Add the next rows; float32, shape (rows, width, channels)."""
         sums = np.add.reduceat(values, self._starts, axis=1)
-        # row by row, so that the result does not depend on the bands
+        # added row by row, so that rounding does not depend on the bands
         for row in sums:
             self._sums[self._rows // self.block_px] += row
             self._rows += 1
 
     def picture(self, mode: str) -> ImageData:
-        """Return the means after all rows, of an image of that mode; in 8 bits."""
+        """Return the means as an 8-bit image, after all rows were added.
+
+        `mode` is the mode of the large image.
+        """
         return ImageData.from_values(self.values(), "grey" if mode == "bilevel" else mode, 8)
 
     def values(self) -> np.ndarray:
-        """Return the means after all rows; float32, shape (rows, columns, channels)."""
+        """Return the means after all rows were added; float32, shape (rows, columns, channels)."""
         wide = np.diff(np.append(self._starts, self._width))
         tops = np.arange(0, self._height, self.block_px)
         high = np.diff(np.append(tops, self._height))

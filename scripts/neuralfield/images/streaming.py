@@ -1,7 +1,7 @@
-"""An image that libvips saves while it is made, in memory for a few rows.
+"""Saving an image with libvips while it is computed, with only a few rows in memory.
 
-It goes through a pipe as a PNG file whose rows are stored and not compressed: of the files that
-libvips reads from a pipe, from top to bottom, the one that has all modes.
+The image is sent through a pipe as an uncompressed PNG file. Of the formats that libvips can read
+from a pipe from top to bottom, PNG is the one that supports all modes.
 """
 
 import os
@@ -26,12 +26,12 @@ _PIECE_BYTES = 1 << 20
 def save_streamed(
     bands: Iterable[np.ndarray], width: int, height: int, save: Callable[["pyvips.Image"], object]
 ) -> None:
-    """Let libvips save an image whose bands of rows are made meanwhile.
+    """Save an image with libvips while its bands of rows are computed.
 
     Parameters
     ----------
     bands : iterable of ndarray of uint8 or uint16, shape (rows, width, 1, 3 or 4)
-        From top to bottom; they are made in this thread, and saved in another.
+        Bands from top to bottom; they are computed in this thread, and saved in another thread.
     width, height : int
         Sides of the image in px.
     save : callable
@@ -40,9 +40,9 @@ def save_streamed(
     Raises
     ------
     pyvips.Error
-        What `save` raises; no more bands are made then.
+        `save` failed; no more bands are computed after that.
     ValueError
-        The bands have other rows than the image.
+        The bands have fewer rows than the image.
     """
     import pyvips
 
@@ -56,7 +56,7 @@ def save_streamed(
             save(pyvips.Image.pngload_source(source, access="sequential", unlimited=True))
         except BaseException:
             failed.set()
-            while os.read(reading, _PIECE_BYTES):  # or the other end would wait forever
+            while os.read(reading, _PIECE_BYTES):  # otherwise the writer would wait forever
                 pass
             raise
 
@@ -74,7 +74,7 @@ def save_streamed(
 def _write_png(
     pipe: IO[bytes], bands: Iterable[np.ndarray], width: int, height: int, failed: threading.Event
 ) -> None:
-    """Write the bands, until there are no more or they cannot be saved."""
+    """Write all bands to the pipe, but stop if saving has failed."""
     packer, rows_left = zlib.compressobj(0), height
     for band in bands:
         if failed.is_set():
@@ -85,7 +85,7 @@ def _write_png(
             pipe.write(PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", *header)))
         values = np.ascontiguousarray(band, f">u{band.itemsize}").reshape(len(band), -1)
         rows = np.zeros((len(band), 1 + values.shape[1] * values.itemsize), np.uint8)
-        rows[:, 1:] = values.view(np.uint8)  # behind a 0: without a filter
+        rows[:, 1:] = values.view(np.uint8)  # after filter type 0: no filter
         pieces = rows.reshape(-1).data
         for start in range(0, len(pieces), _PIECE_BYTES):
             pipe.write(png_chunk(b"IDAT", packer.compress(pieces[start : start + _PIECE_BYTES])))

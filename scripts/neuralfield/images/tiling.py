@@ -1,4 +1,4 @@
-"""Cutting a large image into overlapping tiles, and the weights that blend their renders."""
+"""Division of a large image into overlapping tiles, and the weights that blend their renders."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from neuralfield.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle of an image, in px from its top left; `right` and `bottom` lie beyond it."""
+    """A rectangle of an image, in px from its top left; `right` and `bottom` are exclusive."""
 
     row: int
     column: int
@@ -40,12 +40,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiling:
-    """An image cut into tiles of nearly one size, whose longest side is `tile_px`.
+    """The division of an image into tiles of nearly equal size, with sides of at most `tile_px`.
 
-    Neighbours share `overlap_px` pixels, and no more than two tiles of a row or of a column overlap
-    anywhere: an overlap of more than a third of a tile raises `ConfigError`. In an overlap, one
-    weight falls as a cosine while the other rises, so that the weights of all tiles add up to 1
-    everywhere and are continuous.
+    Neighbouring tiles overlap by `overlap_px` pixels. At most two tiles of a row or column overlap
+    at any position, because an overlap of more than a third of a tile raises `ConfigError`. In an
+    overlap, one tile's weight falls as a cosine while the other's rises, so that the weights of all
+    tiles are continuous and add up to 1 everywhere.
     """
 
     width: int
@@ -60,12 +60,12 @@ class Tiling:
 
     @cached_property
     def columns(self) -> list[tuple[int, int]]:
-        """Left and right of each column of tiles, in px."""
+        """Left and right edges of each column of tiles, in px."""
         return _spans(self.width, self.tile_px, self.overlap_px)
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
-        """Top and bottom of each row of tiles, in px."""
+        """Top and bottom edges of each row of tiles, in px."""
         return _spans(self.height, self.tile_px, self.overlap_px)
 
     @property
@@ -88,7 +88,10 @@ class Tiling:
         return self.tile(row, column)
 
     def weights(self, spans: list[tuple[int, int]], index: int, positions_px: Array) -> Array:
-        """Return the weight, along an axis, of one of the `columns` or `rows`; see `Tiling`."""
+        """Return weights, at positions along an axis, of column or row `index`; see `Tiling`.
+
+        `spans` are the `columns` or the `rows`.
+        """
         xp = namespace_of(positions_px)
         start, end = spans[index]
         weights = xp.ones_like(positions_px)
@@ -99,7 +102,7 @@ class Tiling:
         return weights
 
     def at_seams(self, spans: list[tuple[int, int]], positions_px: Array) -> Array:
-        """Return what is at most an overlap away from an edge of the `columns` or `rows`."""
+        """Return whether positions are at most one overlap away from an edge of the `spans`."""
         xp = namespace_of(positions_px)
         near = xp.zeros(positions_px.shape, bool)
         for start, _ in spans[1:]:
@@ -110,12 +113,12 @@ class Tiling:
 
 
 def _count(length: int, tile_px: int, overlap_px: int) -> int:
-    """Count the parts of a side."""
+    """Return the number of tiles along a side."""
     return max(1, -(-(length - overlap_px) // (tile_px - overlap_px)))
 
 
 def _spans(length: int, tile_px: int, overlap_px: int) -> list[tuple[int, int]]:
-    """Cut a side into parts, equal up to whole pixels, that each overlap the next."""
+    """Divide a side into overlapping parts whose lengths differ by at most one pixel."""
     count = _count(length, tile_px, overlap_px)
     if count == 1:
         return [(0, length)]
@@ -124,6 +127,6 @@ def _spans(length: int, tile_px: int, overlap_px: int) -> list[tuple[int, int]]:
 
 
 def _rise(share: Array) -> Array:
-    """Rise from 0 to 1 along half a cosine, constant before and after."""
+    """Compute a half cosine that rises from 0 to 1 as `share` does, and is constant outside."""
     xp = namespace_of(share)
     return (1 - xp.cos(xp.pi * xp.clip(share, 0, 1))) / 2

@@ -15,7 +15,7 @@ from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.files import replacing
 
 HOLD_S = 2.0
-"""Time for which the last frame stays, in seconds."""
+"""Additional duration of the last frame, in seconds."""
 
 X264_OPTIONS = {
     "crf": "18",
@@ -31,14 +31,13 @@ SMALLEST_LABEL_PX = 9
 
 
 def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
-    """Write a time-lapse of frames, uint8 of one shape (h, w, 3); its last frame stays for two
-    seconds.
+    """Write a time-lapse of frames, uint8 of equal shape (h, w, 3).
 
-    The suffix chooses the format: ``.mp4`` (H.264 that every browser and phone plays; frames are
-    encoded one after another), ``.gif`` or ``.webp`` (all frames are held in memory). In MP4, an
-    odd width or height is made even by repeating the last column or row. Equal frames give equal
-    bytes. Raises `ConfigError` for another suffix or speed, and `InputError` for no frames or
-    several sizes.
+    The last frame is shown for two seconds. The suffix selects the format: ``.mp4`` (H.264 that
+    every browser and phone plays; frames are encoded one after another), ``.gif`` or ``.webp`` (all
+    frames are held in memory). For MP4, an odd width or height is made even by repeating the last
+    column or row. Equal frames give equal bytes. Raises `ConfigError` for another suffix or an
+    invalid speed, and `InputError` if there are no frames or their sizes differ.
     """
     path = Path(path)
     writer = WRITERS.get(path.suffix.lower())
@@ -51,8 +50,9 @@ def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second:
 
 
 def to_frame(values: np.ndarray) -> np.ndarray:
-    """Turn a rendered image into a frame, uint8 of shape (h, w, 3); transparent pixels show a
-    checkerboard. `values` are in [0, 1], shape (h, w, 1, 3 or 4).
+    """Convert a rendered image to a frame, uint8 of shape (h, w, 3).
+
+    `values` are in [0, 1], shape (h, w, 1, 3 or 4). Transparent pixels show a checkerboard.
     """
     height, width, channels = values.shape
     colour = np.clip(values[..., :3], 0, 1) * 255
@@ -67,10 +67,10 @@ def to_frame(values: np.ndarray) -> np.ndarray:
 
 
 def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
-    """Write a small label of one line into the lower left corner of a copy of a frame.
+    """Return a copy of a frame with a small one-line label in its lower left corner.
 
-    Frames are uint8 of shape (h, w, 3). The letters shrink, down to nine pixels, until the text
-    fits the width.
+    Frames are uint8 of shape (h, w, 3). The font size is reduced, down to nine pixels, until the
+    text fits the width.
     """
     height, width = frame.shape[:2]
     image = Image.fromarray(frame)
@@ -85,7 +85,7 @@ def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
         size_px -= 1
     left, bottom = padding_px, height - padding_px - 1
     top = bottom - size_px - padding_px
-    # white letters on a dark plate can be read on any image
+    # white letters on a dark background can be read on any image
     draw.rounded_rectangle(
         (left, top, left + text_width_px + 2 * padding_px, bottom),
         radius=padding_px,
@@ -97,7 +97,7 @@ def label_frame(frame: np.ndarray, text: str) -> np.ndarray:
 
 
 def _checked(path: Path, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the frames, and raise `InputError` where there are none or their shapes differ."""
+    """Yield the frames; raise `InputError` if there are none or their shapes differ."""
     shape = None
     for frame in frames:
         if shape is None:
@@ -144,7 +144,7 @@ def _write_mp4(path: Path, frames: Iterator[np.ndarray], frames_per_second: Frac
 def _with_last_repeated(
     first: np.ndarray, others: Iterator[np.ndarray], times: int
 ) -> Iterator[np.ndarray]:
-    """Yield all frames, and the last one `times` more."""
+    """Yield all frames, and the last frame `times` more times."""
     frame = first
     yield frame
     for frame in others:
@@ -169,14 +169,14 @@ def _save_animation(path: Path, images: Sequence[Image.Image], **options: Any) -
 
 
 def _with_palette(frame: np.ndarray) -> Image.Image:
-    """Store grey exactly, and colour by the nearest of 256 colours."""
+    """Convert a frame to a palette: grey exactly, colour to the nearest of 256 colours."""
     if (frame == frame[..., :1]).all():
         return Image.fromarray(frame[..., 0])
     return Image.fromarray(frame).quantize(256)
 
 
 def _durations_ms(count: int, frames_per_second: Fraction, tick_s: Fraction) -> list[int]:
-    """Round the times of frames, not their durations, so that errors do not add up."""
+    """Return durations of frames; start times are rounded, so that errors do not accumulate."""
     ticks = [round(number / frames_per_second / tick_s) for number in range(count)]
     ticks.append(ticks[-1] + round(Fraction(HOLD_S) / tick_s))
     return [int((end - start) * tick_s * 1000) for start, end in pairwise(ticks)]

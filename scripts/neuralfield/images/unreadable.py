@@ -1,4 +1,4 @@
-"""The errors for files that cannot be read as an image: what they are, and what to do."""
+"""Error messages for files that cannot be read as an image, with the kind of file and a remedy."""
 
 import re
 from typing import BinaryIO
@@ -25,11 +25,11 @@ KINDS = (
     (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the image itself"),
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
 )
-"""Beginnings of files that Pillow cannot open, with the messages' found and remedy."""
+"""Patterns of the first bytes of files that Pillow cannot open, with messages and remedies."""
 
 
 def undecodable(where: str, reason: str) -> InputError:
-    """Return the error for a file that a decoder has refused for a reason."""
+    """Return the error for a file that a decoder cannot read, given the decoder's reason."""
     if "not supported" in reason:
         return InputError(where, f"is of an uncommon layout ({reason})", EXPECTED, EXPORT)
     return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)

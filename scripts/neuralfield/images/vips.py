@@ -1,4 +1,4 @@
-"""Helpers for opening files by libvips."""
+"""Helpers for opening files with libvips."""
 
 import logging
 from typing import TYPE_CHECKING, cast
@@ -10,10 +10,10 @@ PROFILE = "icc-profile-data"
 
 
 def only_loaders(*names: str) -> None:
-    """Let libvips open files only by the loaders of these names, such as ``Png`` or ``Tiff``."""
+    """Restrict libvips to the loaders of these names, such as ``Png`` or ``Tiff``."""
     import pyvips
 
-    logging.getLogger("pyvips").setLevel(logging.ERROR)  # it logs how its threads end
+    logging.getLogger("pyvips").setLevel(logging.ERROR)  # it logs the end of each of its threads
     pyvips.cache_set_max(0)  # nothing is read twice
     pyvips.operation_block_set("VipsForeignLoad", True)
     for name in names:

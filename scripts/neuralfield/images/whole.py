@@ -1,7 +1,7 @@
-"""Checks that a file holds all the pixels that its header claims.
+"""Checks that a file contains all the pixels that its header announces.
 
-Pillow returns black or grey where the data of a PNG, JPEG or TIFF ends early, and black for a
-palette's index that has no colour.
+Without these checks, Pillow returns black or grey pixels if the data of a PNG, JPEG or TIFF ends
+early, and black pixels for an index beyond the palette.
 """
 
 import math
@@ -13,13 +13,13 @@ from PIL import Image, TiffImagePlugin
 from neuralfield.images.vips import only_loaders
 
 _LOADERS = {"PNG": "Png", "JPEG": "Jpeg", "MPO": "Jpeg", "AVIF": "Heif"}
-"""libvips' names of the formats in which it notices missing data."""
+"""The formats for which libvips detects missing data, with the names of its loaders."""
 
 _TOO_SHORT = "the file has less data than the sides it names"
 
 
 def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None:
-    """Refuse an opened image with too little data, before it is decoded; raises `OSError`."""
+    """Raise `OSError` for an opened image with too little data, before it is decoded."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         _require_whole_tiff(image, file_bytes)
     elif image.format in _LOADERS:
@@ -27,7 +27,7 @@ def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None
 
 
 def require_palette(image: Image.Image) -> None:
-    """Refuse a decoded image with an index beyond its palette; raises `OSError`."""
+    """Raise `OSError` for a decoded image with an index beyond its palette."""
     if image.mode in ("P", "PA") and image.palette is not None:
         colours = len(image.palette.palette) // len(image.palette.mode)
         largest = int(np.asarray(image.getchannel(0) if image.mode == "PA" else image).max())
@@ -55,7 +55,7 @@ def _require_whole_tiff(image: TiffImagePlugin.TiffImageFile, file_bytes: int) -
 
 
 def require_whole_by_vips(path: str, format: str) -> None:
-    """Refuse a PNG, JPEG or AVIF with too little data, by decoding it; raises `OSError`."""
+    """Decode a PNG, JPEG or AVIF, and raise `OSError` if it has too little data."""
     import pyvips
 
     only_loaders(_LOADERS[format])
