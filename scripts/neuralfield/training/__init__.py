@@ -1,1 +1,1 @@
-"""The training loop, the state on disk that it resumes from, and the files that it leaves."""
+"""The training loop, the state on disk from which it resumes, and the files that it writes."""

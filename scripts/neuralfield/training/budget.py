@@ -1,4 +1,7 @@
-"""The steps and the batches of a training that is given a time, found by timing some steps."""
+"""The number of steps and the batch size for a training with a time budget.
+
+They are found by timing some steps.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,44 +18,46 @@ from neuralfield.tasks.training_settings import BUDGETS
 from neuralfield.training.trainer import Trainer
 
 ENOUGH_STEPS = 2000
-"""Batches are made smaller until as many steps fit; see ``benchmarks/budgets.py``."""
+"""Minimum number of steps for which a batch size is kept; if fewer fit in the budget, batches are
+made smaller. See ``benchmarks/budgets.py``."""
 
 LEAST_STEPS = 32
 
 _MOST_STEPS = 10**9
 
 _FIRST_FACTOR = 4
-"""The batch that is timed first on a processor, in smallest ones: a large one may take minutes."""
+"""Size of the batch that is timed first on a CPU, in multiples of the smallest batch. It is small,
+because a step with a large batch may take minutes."""
 
 _FILLED_SHARE = 0.92
-"""Share of the time that steps are planned for: the rest is for snapshots, and for a machine that
-is slower than it was while steps were timed."""
+"""Share of the budget that is planned for steps. The rest is a margin for snapshots, and in case
+the machine becomes slower than it was while steps were timed."""
 
 _SAMPLE_SHARE = 0.01
 _SHORTEST_SAMPLE_S, _LONGEST_SAMPLE_S = 0.1, 1.0
-"""Time of a sample of steps, at the least: this share of the budget, between these limits."""
+"""Minimum duration of timed steps: this share of the budget, clipped to these limits."""
 
 _UNTIMED_STEPS = 2
-"""Kernels are compiled in the first step, and recorded in the second."""
+"""Number of steps before timing: kernels are compiled in the first and recorded in the second."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The seconds that a training takes; with `is_limit`, those that it takes at the most."""
+    """The duration of a training in seconds, or its maximum duration if `is_limit` is set."""
 
     seconds: float
     is_limit: bool = False
 
     @classmethod
     def of(cls, training: Mapping[str, Any]) -> Self | None:
-        """Return the budget in the section `training` of a config, if there is one."""
+        """Return the budget in the section `training` of a config; None if there is none."""
         name = next((name for name in BUDGETS if name in training), None)
         return None if name is None else cls(float(training[name]), is_limit=name != BUDGETS[0])
 
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """Sizes of batches in pixels: that of the settings, the smallest, and the one timed first."""
+    """Batch sizes in pixels: that of the settings, the smallest, and the first to be timed."""
 
     configured: int
     smallest: int
@@ -73,13 +78,13 @@ def find_steps(
     step_s: Callable[[int], float],
     least_steps: int = LEAST_STEPS,
 ) -> tuple[int, int, float]:
-    """Find the steps and the batch of a training, and the seconds of a step, which `step_s`
-    measures by the pixels of its batch.
+    """Return the number of steps, the batch size, and the duration of a step for a budget.
 
-    The largest batch is taken with which `ENOUGH_STEPS` fit: that of the settings, or else a power
-    of two. Where not even the smallest one has enough, its steps are few, but at least
-    `least_steps`. With a budget that is a limit, the batch of the settings is kept if their `steps`
-    fit.
+    `step_s` measures the duration of a step in seconds for a batch size in pixels. The result is
+    the largest batch with which `ENOUGH_STEPS` steps fit in the budget: that of the settings, or a
+    power of two. If too few steps fit even with the smallest batch, the number of steps is smaller,
+    but at least `least_steps`. If the budget is a limit, the batch of the settings is also kept if
+    the `steps` of the settings fit.
     """
     time_s = _FILLED_SHARE * budget.seconds
     configured = batches.configured
@@ -92,7 +97,7 @@ def find_steps(
         wanted = 1 << int(log2(max(pixels / ENOUGH_STEPS, 1)))
         if pixels >= enough_there * configured:
             wanted = configured
-        elif wanted >= batch:  # a larger one takes less than in proportion: one more is tried
+        elif wanted >= batch:  # time grows less than in proportion: try a larger batch
             wanted = max(wanted, 2 * batch)
         batch = min(max(wanted, batches.smallest), configured)
     fitting = {batch: int(time_s / step) for batch, step in times_s.items()}
@@ -113,7 +118,7 @@ def time_of_step_s(
     batch_pixels: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Measure a step of a training, once its kernels are compiled; no other result is kept."""
+    """Return the measured duration of a step in seconds, after its kernels are compiled."""
     sample_s = min(max(_SAMPLE_SHARE * budget.seconds, _SHORTEST_SAMPLE_S), _LONGEST_SAMPLE_S)
     timed = replace(task, training=replace(task.training, batch_pixels=batch_pixels))
     with ExitStack() as stack:

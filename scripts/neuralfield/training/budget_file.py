@@ -1,7 +1,7 @@
-"""The file with the steps that a budget came to, from which trainings take them again.
+"""The file that stores the number of steps and the batch size found for a budget.
 
-It is written before the training begins, so that one that is interrupted goes on with the same
-steps, on any machine, and one that is repeated ends with the same bytes.
+It is written before the training begins, so that an interrupted training resumes with the same
+steps on any machine, and a repeated training ends with the same bytes.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ from neuralfield.version import ENGINE_VERSION
 
 
 class Announced(NamedTuple):
-    """The steps that a budget came to, and a line that announces them."""
+    """The steps that were found for a budget, and a line of text that announces them."""
 
     steps: FoundSteps
     line: str
@@ -43,11 +43,11 @@ def within_budget(
     folder: Path,
     shared_folder: Path | None = None,
 ) -> tuple[Task, Announced | None]:
-    """Return a task with the steps that its budget came to, and these.
+    """Return a task with the steps for its budget, and these steps.
 
-    They are taken from a file in the folder of the training, or in `shared_folder` for the tiles of
-    an image, or found and written there. Without a budget the task stays as it is, and so it does
-    on a GPU where the budget is a limit for processors.
+    The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image; if
+    there is none, they are found by timing, and written there. The task is returned unchanged if it
+    has no budget, or if the budget is a limit for CPUs and the device is a GPU.
     """
     budget = Budget.of(training)
     if budget is None or not isinstance(task, FittedImage):
@@ -85,17 +85,17 @@ def steps_in_budget(
     segments: int = 1,
     of_tiles: bool = False,
 ) -> tuple[FoundSteps, bool]:
-    """Take the steps of a training from the file at `path`, or find them and write it; the second
-    result is whether they were found now.
+    """Read the steps of a training from the file at `path`, or find them and write the file.
 
-    Files of other settings, images or kinds of device are replaced; where all tiles of an image
-    share one, `of_tiles`, it is for any image. There are at least as many steps as segments.
+    The second result is whether they were found by this call. A file for other settings, images or
+    kinds of device is replaced; with `of_tiles`, tiles share a file, which is valid for any image.
+    The number of steps is at least `segments`.
     """
     least_steps = max(LEAST_STEPS, segments)
     training = task.training.described()
     if not budget.is_limit:
         del training["steps"]
-    data = task.identity()[: 2 if of_tiles else None]  # of a tile: its field and mode
+    data = task.identity()[: 2 if of_tiles else None]  # for tiles: only field and mode
     digest = fingerprint(ENGINE_VERSION, data, training, asdict(budget), engine, least_steps)
     with storage_errors(path, "cannot be written"), _locked(path):
         known = FoundSteps.read(path)
@@ -123,7 +123,7 @@ def _find_changes(
     threads: int,
     least_steps: int,
 ) -> tuple[dict[str, int], float]:
-    """Find the settings that fit a budget, and the seconds of a step."""
+    """Return the changed settings that fit a budget, and the duration of a step in seconds."""
     training, sizes = task.training, BatchSizes.of(task, device.kind)
     measure = partial(time_of_step_s, task, budget, device, engine, threads)
     steps, batch, step_s = find_steps(budget, training.steps, sizes, measure, least_steps)
@@ -138,7 +138,7 @@ def _find_changes(
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let tiles that begin at once wait for the first of them, which finds the steps of all."""
+    """Lock the file: of tiles that begin at the same time, the first finds the steps for all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as file:
         with suppress(OSError):  # a file system without locks: each tile would find its own

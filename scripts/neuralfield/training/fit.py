@@ -1,4 +1,4 @@
-"""Training from beginning to end: resumable at any step, and published at the end."""
+"""Complete trainings, which can be resumed at any step and are published at the end."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
 _WRITERS = 8
-"""Networks of a batch that are written at a time: writing waits for the disk."""
+"""Number of threads that write the networks of a batch, because writing waits for the disk."""
 
 
 def fit(
@@ -34,8 +34,8 @@ def fit(
 ) -> None:
     """Train up to a step, resuming from the state of an interrupted attempt; see `Training`.
 
-    Raises `Interrupted` where a signal came or the time limit is near, and the state is saved;
-    `DivergenceError` the second time that the loss or a weight stops being finite; `ResourceError`
+    Raises `Interrupted`, after the state is saved, if a signal was received or the time limit is
+    near; `DivergenceError` the second time that the loss or a weight is not finite; `ResourceError`
     for more threads than cores, or too little memory.
     """
     fit_batch([Training(task, execution, publish, until_step, earlier_segment, outputs=outputs)])
@@ -44,20 +44,20 @@ def fit(
 def fit_batch(
     trainings: Sequence[Training], side_by_side: int = 1, stop: StopSignals | None = None
 ) -> None:
-    """Train several tasks step by step together; each ends with the bytes it would have alone.
+    """Train several tasks together, step by step, with the same results as if trained alone.
 
-    Each has a state folder of its own, from which it can resume alone or in another batch. On a CPU
-    at most `side_by_side` take steps at the same time, each with its own threads. `stop` notes the
-    signals of a process that has more to do than this.
+    Each training has its own state folder, from which it can resume alone or in another batch. On a
+    CPU, at most `side_by_side` trainings take steps at the same time, each with its own threads.
+    `stop` receives signals for a process that does more than this call.
 
-    Raises the errors of `fit`. Where one has diverged for the second time, the others are trained
-    to their ends, and their states are saved.
+    Raises the errors of `fit`. If a training diverges for the second time, the others are completed
+    and their states are saved before the error is raised.
     """
     execution = trainings[0].execution
     require_cores(execution.threads * side_by_side)
     with ExitStack() as stack:
         if execution.device.kind == "cpu":
-            # the engine's threads work on blocks of their own; a threaded BLAS would compete
+            # each thread of the engine computes its own blocks; threads of the BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
         stop = stop or stack.enter_context(StopSignals(execution.leave_at_s))
@@ -66,7 +66,7 @@ def fit_batch(
         remedy = "put fewer networks into a batch (sweeps: batch)"
         require_memory(one_bytes * (len(trainings) - 1), execution.device, "training", remedy)
         active += [_make_active(training, stack) for training in trainings[1:]]
-        # in one order everywhere, so that no two batches wait for each other
+        # locked in the same order by every process, so that batches cannot deadlock
         for one in sorted(active, key=lambda one: one.folder.folder):
             stack.enter_context(one.folder.locked(stop))
         active = [one for one in active if not _publish_kept(one)]
@@ -92,7 +92,7 @@ def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
 
 
 def _publish_kept(active: ActiveTraining) -> bool:
-    """Publish the kept results of an equal training; return whether there were any."""
+    """Publish the kept results of an identical training; return whether there were any."""
     kept = _kept_results(active)
     return kept is not None and kept.restore(active.training.outputs or {})
 
@@ -127,7 +127,7 @@ def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
 
 
 def _resume(active: ActiveTraining) -> None:
-    """Go on from the latest state, the earlier segment, or a fresh network."""
+    """Resume from the latest state or the earlier segment, or start with the initial network."""
     training, trainer, folder = active.training, active.trainer, active.folder
     folder.forget_other_runs()
     last_step, earlier_segment = training.last_step, training.earlier_segment
@@ -166,7 +166,7 @@ def _resume(active: ActiveTraining) -> None:
 
 
 def _since_rollback(trainer: Trainer) -> str:
-    """Describe a rollback, which a training may have been killed before it logged."""
+    """Describe a rollback, because the training may have been killed before it logged it."""
     rollback = trainer.rollback
     if rollback is None:
         return ""

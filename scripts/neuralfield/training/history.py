@@ -1,4 +1,4 @@
-"""Reading the history of a training, apart from all that trains: few of its readers need that."""
+"""Reading of training histories; separate from training, which few readers of histories import."""
 
 from pathlib import Path
 
@@ -13,8 +13,10 @@ History = dict[str, np.ndarray]
 
 
 def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = None) -> History:
-    """Read ``history.csv``: a row for each stretch of a training, with ``step`` and the `measure`.
-    The last row has to be of step `steps`, if that is given.
+    """Read ``history.csv``, in which each row describes the steps since the row before.
+
+    The columns must include ``step`` and the `measure`. If `steps` is given, the last row must be
+    that of step `steps`.
     """
     expected = "a history written by neuralfield"
     remedy = remedy_for(path)
@@ -38,7 +40,7 @@ def read_history(path: Path, measure: str = "psnr_db", *, steps: int | None = No
 
 
 def nearest_measured(history: History, step: int) -> float:
-    """Return the PSNR that was measured nearest to a step; not a number where none was."""
+    """Return the PSNR of the row nearest to a step among those with a PSNR; NaN if none has one."""
     measured = history["psnr_db"][kept := np.isfinite(history["psnr_db"])]
     if not len(measured):
         return float("nan")

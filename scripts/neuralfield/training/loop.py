@@ -1,4 +1,4 @@
-"""The training loop: a single training, or several that take their steps together."""
+"""The training loop, for a single training or several trainings that take steps together."""
 
 import math
 import time
@@ -20,22 +20,23 @@ from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Rollback, Trainer
 
 LEARNING_RATE_FACTOR = 0.1
-"""Factor on the learning rate after a divergence. Adam's first steps with an empty memory are
-about three times as long as later ones; this factor keeps them below the rate that was too high."""
+"""Factor on the learning rate after a divergence. After a rollback, Adam's moments are zero, and
+its first steps are about three times as long as later ones; with this factor they remain smaller
+than with the rate that was too high."""
 
 _CALL_S = 0.2
-"""Duration of one call to an engine, in seconds, so that a signal is answered soon."""
+"""Target duration of one call to an engine, in seconds, so that signals are handled soon."""
 
 Publish = Callable[[Trainer, StateFolder], None]
-"""Writes the outputs; no other process works on the same training meanwhile."""
+"""A function that writes the outputs, while no other process works on the same training."""
 
 
 @dataclass
 class Execution:
-    """The circumstances of a training. None of this changes the result."""
+    """The conditions under which a training runs; none of them changes the result."""
 
     device: Device
-    state_folder: Path  # beside the outputs, not one of them; kept for the next attempt
+    state_folder: Path  # next to the outputs, but not one of them; kept for the next attempt
     engine: str = "auto"  # ``auto`` or an engine's name
     threads: int = 1  # CPU cores to use
     checkpoint_interval_s: float = 30.0  # longest time between two saved states
@@ -47,13 +48,13 @@ class Execution:
     kept_folder: Path | None = None
     """The folder in which published results are kept; see `neuralfield.system.kept`."""
     found_settings: Mapping[str, int] = field(default_factory=dict)
-    """Settings that a budget came to, for the record of the training."""
+    """Settings that were found for a budget, for the record of the training."""
     notes: list[str] = field(default_factory=list)  # lines for that record
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
-    """Called with the trainers after each call to the engine; they change nothing of them."""
+    """Called with the trainers after each call to the engine; they must not change the trainers."""
     last_state_after_s: float = 0.0
-    """The state after the last step is saved, for a publication that fails, only where the steps
-    since the state before took at least this long."""
+    """Minimum duration, in seconds, of the steps since the previous state for which the state after
+    the last step is saved. That state is needed only if publishing fails."""
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -63,18 +64,18 @@ class Execution:
 
 @dataclass(frozen=True)
 class Training:
-    """A task to be trained, where and how, and what is written at the end."""
+    """A task, the conditions of its training, and the outputs that are written at the end."""
 
     task: Task
     execution: Execution
     publish: Publish
     until_step: int | None = None  # the step to stop at; by default the last one
     earlier_segment: Path | None = None  # folder written by `publish_segment`, to start from
-    name: str = ""  # names the training in errors, where it is one of several
+    name: str = ""  # name of the training in errors, if it is one of several
     outputs: Mapping[str, Path] | None = None
-    """The files and folders that `publish` writes, by name. They are kept in
-    ``execution.kept_folder`` and published from there at once where the same training has ended
-    before."""
+    """The files and folders that `publish` writes, by name. They are also kept in
+    ``execution.kept_folder``; if the same training has ended before, they are published from there
+    without training."""
 
     @property
     def last_step(self) -> int:
@@ -89,19 +90,21 @@ class ActiveTraining:
     trainer: Trainer
     folder: StateFolder
     failure: DivergenceError | None = None
-    """Set when the training diverges for the second time; it takes no further step."""
+    """The error of a second divergence, after which the training takes no more steps."""
     new_row: dict[str, float] | None = None
-    """A completed row of the history that is not reported yet."""
+    """A completed row of the history that has not been reported yet."""
     saved_at_s: float = 0.0
-    """The trainer's seconds when its state was saved last."""
+    """The trainer's `seconds` when its state was last saved."""
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether there are steps left that it will take."""
+        """Whether the training will take more steps."""
         return self.failure is None and self.trainer.steps_taken < self.training.last_step
 
     def account(self, count: int, seconds: float, totals: np.ndarray) -> None:
-        """Record steps that the engine has taken: history rows, snapshots, the last state."""
+        """Record steps that the engine has taken: add history rows, save snapshots and the last
+        state.
+        """
         with self._rolling_back():
             trainer = self.trainer
             if trainer.count_steps(count, seconds, totals):
@@ -112,7 +115,7 @@ class ActiveTraining:
                 self._save_if_long()
 
     def _save_if_long(self) -> None:
-        """Save the last state, or only check it: see `Execution.last_state_after_s`."""
+        """Check the last state, and save it if required by `Execution.last_state_after_s`."""
         state = self.trainer.state()
         unsaved_s = self.trainer.seconds - self.saved_at_s
         if unsaved_s >= self.training.execution.last_state_after_s:
@@ -130,7 +133,7 @@ class ActiveTraining:
 
     @contextmanager
     def _rolling_back(self) -> Iterator[None]:
-        """Go back after a divergence; after the second one, stop this training alone."""
+        """Roll back after the first divergence; after the second, stop only this training."""
         try:
             yield
         except DivergenceError as error:
@@ -146,11 +149,11 @@ def train_all(
     engines: EngineBatch,
     stop: StopSignals,
 ) -> None:
-    """Take all trainings to their last step, except those that fail.
+    """Train all trainings to their last step, except those that fail.
 
-    Those with the fewest steps go first, until they meet those ahead: after an interruption the
-    saved states may be of different steps, and a training that diverges goes back alone. Raises
-    `Interrupted` after all states are saved.
+    Trainings may be at different steps: after an interruption because of their saved states, and
+    after a divergence because only that training is rolled back. Those with the fewest steps run
+    first, until they reach the others. Raises `Interrupted` after all states are saved.
     """
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together
@@ -178,7 +181,7 @@ def train_all(
 
 
 def _those_behind(unfinished: Sequence[ActiveTraining]) -> tuple[list[ActiveTraining], int]:
-    """Return the trainings with the fewest steps, and how many to take before something is due."""
+    """Return the trainings with the fewest steps, and the steps to take until their next stop."""
     steps = {training.trainer.steps_taken for training in unfinished}
     fewest = min(steps)
     group = [training for training in unfinished if training.trainer.steps_taken == fewest]
@@ -200,12 +203,12 @@ def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatc
 
 
 def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> str:
-    """Go back to the last good snapshot and lower the learning rate, once; return a line for the
-    user.
+    """Roll back to the last good snapshot, lower the learning rate, and return a line for the user.
 
-    The step to go back to depends on snapshots alone, which are taken after the same steps in every
-    attempt, and never on states, which are saved by the clock. So a training that diverged ends
-    with the same bytes, wherever it was killed. Raises `DivergenceError` the second time.
+    This is done once; the second time, `DivergenceError` is raised. The step of the rollback
+    depends only on snapshots, which are saved after the same steps in every attempt, and not on
+    states, which are saved at time intervals. A training that diverged therefore ends with the same
+    bytes, even if it is killed and resumed.
     """
     path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
     if trainer.rollback:
@@ -225,11 +228,12 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
 
 
 def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict[str, np.ndarray]]:
-    """Find the newest snapshot with an error no larger than the untrained network's.
+    """Return the newest snapshot whose error is not larger than that of the untrained network.
 
-    Finite weights do not suffice: a loss grows for many steps before it overflows.
+    Finite weights are not a sufficient criterion, because a loss grows for many steps before it
+    overflows.
     """
-    # later snapshots are left from an earlier attempt
+    # later snapshots are from an earlier attempt
     taken = [(step, path) for step, path in list_snapshots(folder) if step < trainer.steps_taken]
     untrained = _squared_error(trainer, load_arrays(taken[0][1])[0])
     for step, path in reversed(taken):
@@ -240,6 +244,6 @@ def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict
 
 
 def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
-    """Compute the task's squared error of a snapshot; may be infinite or NaN."""
+    """Compute the squared error of a snapshot, as the task defines it; may be infinite or NaN."""
     trainer.network.load(arrays, "snapshot")
     return trainer.task.squared_error(trainer.network, trainer.device, trainer.objective.dtype)

@@ -1,4 +1,4 @@
-"""The files that a training leaves: network, history, snapshots and record."""
+"""The output files of a training: network, history, snapshots and record."""
 
 import importlib.metadata
 import math
@@ -23,7 +23,8 @@ from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
 Finish = Callable[[Trainer], StoredModel[Any]]
-"""Makes the model that a finished network is written as; its arrays do not matter."""
+"""A function that returns the model as which a finished network is written; its arrays are ignored.
+"""
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -35,7 +36,7 @@ def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Pa
 
 
 def outputs_in(folder: Path) -> dict[str, Path]:
-    """Return the outputs of a training, by the names that `publish_results` has for them."""
+    """Return the paths of a training's outputs by the parameter names of `publish_results`."""
     return {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
@@ -55,9 +56,10 @@ def publish_results(
     execution: Execution,
     finish: Finish = lambda trainer: trainer.task.model,
 ) -> None:
-    """Write the network, the history, the snapshots and a record of how they were made.
+    """Write the network, the history, the snapshots and a record of the training.
 
-    `finish` returns what the file has beside the weights, if that depends on them.
+    `finish` returns the model with everything in the file except the weights; it is needed if that
+    depends on the weights, as for a residual.
     """
     _publish_snapshots(trainer, folder, checkpoints)
     _save_best_network(trainer, model, execution, finish)
@@ -74,7 +76,7 @@ def publish_results(
 
 @cache
 def _numba_version() -> str:
-    """Read the version from the files of the package: it is slow, and there may be many records."""
+    """Return the version from the package's files, cached because reading is slow."""
     return importlib.metadata.version("numba")
 
 
@@ -94,7 +96,10 @@ def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finis
 
 
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
-    """Leave only this training's snapshots in `target`, file by file: another job may read them."""
+    """Write this training's snapshots to `target` and remove other files.
+
+    Files are replaced one by one, because another job may be reading them.
+    """
     steps = trainer.taken_snapshot_steps
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:

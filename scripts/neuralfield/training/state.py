@@ -1,8 +1,9 @@
-"""The state that a training resumes from: a folder beside the outputs, never one of them.
+"""The state from which a training resumes, in a folder that is not one of the outputs.
 
-A workflow manager deletes a failed job's outputs, so what must survive a crash lies here. Names of
-files contain a fingerprint of settings and data, so that states of other trainings are ignored.
-The last two states are kept: a damaged one costs only the steps since the one before.
+A workflow manager deletes the outputs of a failed job, so files that must survive a crash are in
+this folder. File names contain a fingerprint of settings and data, so that states of other
+trainings are ignored. The last two states are kept; if the last one is damaged, only the steps
+since the one before are lost.
 """
 
 import contextlib
@@ -23,19 +24,22 @@ from neuralfield.system.files import replacing, storage_errors, try_lock
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
-"""Reads the snapshot of a step; raises `CheckpointError` unless it is whole and this training's."""
+"""A function that reads the snapshot of a step; raises `CheckpointError` if it is damaged or of
+another training."""
 
 _STATE_NAME = re.compile(r"state_([0-9a-f]{16})_(\d{8})\.safetensors")
 _KEPT = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""Errors of `flock` on file systems without locks."""
+"""Error numbers of `flock` on file systems without locks."""
 
 
 class StateFolder:
-    """States and snapshots of one training in a folder, by the `fingerprint` of settings and data;
-    `say` is called with lines for the user.
+    """The folder with the states and snapshots of one training.
+
+    The `fingerprint` of settings and data identifies the training; `say` is called with lines for
+    the user.
     """
 
     def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
@@ -51,13 +55,13 @@ class StateFolder:
     def locked(self, stop: StopSignals) -> Iterator[None]:
         """Lock the folder; wait while another process works on the same training.
 
-        The lock is the operating system's and ends with its process, however that ends. Some
-        network file systems have no locks: that is logged, and the training goes on without. Raises
-        `Interrupted` when asked to stop while waiting.
+        The operating system releases the lock when the process ends for any reason. On a network
+        file system without locks, the training continues without a lock, and this is logged. Raises
+        `Interrupted` if a stop is requested while waiting.
         """
         with contextlib.ExitStack() as stack:
             path, file = self.folder / "lock", None
-            # its holder may have removed the whole folder: then it is made again
+            # the process that held the lock may have removed the folder: create it again
             while file is None or not _is_file_at(file, path):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(path.open("w"))
@@ -74,7 +78,7 @@ class StateFolder:
             is_held = self._try_lock(file)
 
     def _try_lock(self, file: IO[str]) -> bool:
-        """Return whether the lock was taken, or the file system has none."""
+        """Try to take the lock; return True if it was taken or the file system has no locks."""
         try:
             return try_lock(file)
         except OSError as error:
@@ -87,9 +91,9 @@ class StateFolder:
             return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write the state after `step` steps, then remove all but the last two up to that step.
+        """Write the state after `step` steps, then remove older states except the one before.
 
-        States of later steps are damaged, or from before a rollback.
+        States of later steps are also removed, because they are damaged or from before a rollback.
         """
         save_arrays(self._path(step), arrays, metadata | {"run": self.fingerprint, "step": step})
         states = self._states()
@@ -97,13 +101,13 @@ class StateFolder:
         for _, path in states:
             if path in up_to_here[-_KEPT:]:
                 continue
-            with contextlib.suppress(OSError):  # one too many does no harm
+            with contextlib.suppress(OSError):  # an additional state does no harm
                 path.unlink(missing_ok=True)
 
     def load_latest(self, usable: Callable[[int], bool]) -> tuple[int, dict, dict] | None:
-        """Read step, arrays and metadata of the newest whole state; None where there is none.
+        """Return step, arrays and metadata of the newest undamaged state; None if there is none.
 
-        `usable` says for a step whether its state may be used.
+        `usable` returns whether the state of a step may be used.
         """
         for step, path in reversed(self._states()):
             try:
@@ -119,7 +123,7 @@ class StateFolder:
         return None
 
     def whole_snapshots(self, read: SnapshotReader) -> set[int]:
-        """Return the steps of the whole snapshots; others are logged and removed."""
+        """Return the steps of undamaged snapshots; log and remove damaged ones."""
         whole = set()
         for step, path in list_snapshots(self.snapshots):
             try:
@@ -127,12 +131,12 @@ class StateFolder:
                 whole.add(step)
             except CheckpointError as error:
                 self.say(f"{error}; it is taken again")
-                with contextlib.suppress(OSError):  # it is written over
+                with contextlib.suppress(OSError):  # it will be overwritten
                     path.unlink(missing_ok=True)
         return whole
 
     def forget_other_runs(self) -> None:
-        """Remove files of other settings or data, and log it."""
+        """Remove files of other trainings; log it if they include saved states."""
         ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
         others = [path for path in self.folder.iterdir() if path not in ours]
         if any(_STATE_NAME.fullmatch(path.name) for path in others):
@@ -141,7 +145,7 @@ class StateFolder:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                with contextlib.suppress(OSError):  # it only takes space
+                with contextlib.suppress(OSError):  # a leftover file only takes disk space
                     path.unlink(missing_ok=True)
 
     def _path(self, step: int) -> Path:
@@ -153,7 +157,7 @@ class StateFolder:
 
 
 def _is_file_at(file: IO[str], path: Path) -> bool:
-    """Return whether a path still leads to an open file."""
+    """Check whether a path still refers to an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -161,10 +165,10 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
 
 
 def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Publish the snapshots of the given steps, as hard links or else as copies.
+    """Publish the snapshots of the given steps as hard links, or as copies if links fail.
 
-    Raises `CheckpointError` if one is missing or damaged. The folder is not listed: a network file
-    system may list its earlier content.
+    Raises `CheckpointError` if a snapshot is missing or damaged. The folder is not listed, because
+    a network file system may return an outdated listing.
     """
     for step in sorted(steps):
         path = snapshot_path(source, step)
@@ -172,5 +176,5 @@ def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: Snaps
         with replacing(snapshot_path(target, step)) as temporary:
             try:
                 temporary.hardlink_to(path)
-            except OSError:  # a file system without links, or two of them
+            except OSError:  # no hard links, or source and target are on different file systems
                 shutil.copyfile(path, temporary)

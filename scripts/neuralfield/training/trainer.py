@@ -27,29 +27,33 @@ _HISTORY_ROWS = 200
 
 @dataclass(frozen=True)
 class BestNetwork:
-    """The best of the candidates, the networks before the last step of each history row."""
+    """The network with the lowest loss among the candidates.
 
-    step: int  # steps that the network had taken
+    Candidates are the networks before the last step of each history row.
+    """
+
+    step: int  # number of steps that the network was trained for
     loss: float
-    """Loss of the row's last step where a step looks at all samples: that is the candidate's own
-    loss, apart from what a step samples. Otherwise the mean loss of the row's steps, as each batch
-    has a loss of its own."""
+    """If batches contain all samples, the loss of the row's last step, which is the candidate's own
+    loss, except for random sampling within a step. Otherwise the mean loss of the row's steps,
+    because the loss varies between batches."""
     arrays: dict[str, np.ndarray]  # parameters and buffers of the network
 
 
 @dataclass(frozen=True)
 class Rollback:
-    """A divergence, and where the training went on from."""
+    """A divergence, and the snapshot from which the training continued."""
 
-    to_step: int  # step of the snapshot that it went back to
+    to_step: int  # step of the snapshot to which the training was rolled back
     noticed_at_step: int
-    """The step at which it was found; the loss on a GPU is not read after each step."""
+    """The step at which the divergence was noticed; on a GPU, the loss is not read after each step.
+    """
     found: str  # the value that was not finite
     learning_rate_factor: float  # factor on the learning rate since then
 
 
 def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
-    """Fingerprint of everything that the result of a training depends on."""
+    """Return a fingerprint of everything that the result of a training depends on."""
     return fingerprint(
         ENGINE_VERSION,
         task.identity(),
@@ -61,10 +65,10 @@ def training_fingerprint(task: Task, engine: Engine, device_kind: str) -> str:
 
 
 class Trainer:
-    """Counts steps, keeps the history, and turns itself into arrays and back.
+    """The state of a training: it counts steps, keeps the history, and can be saved and restored.
 
-    `note` is called with lines for the user. Raises `ConfigError` for settings that do not go
-    together, and `ResourceError` for too little memory.
+    `note` is called with lines for the user. Raises `ConfigError` for incompatible settings, and
+    `ResourceError` for too little memory.
     """
 
     def __init__(
@@ -127,7 +131,7 @@ class Trainer:
 
     @property
     def taken_snapshot_steps(self) -> list[int]:
-        """Steps, up to the present one, after which a snapshot is taken."""
+        """The steps, up to the current one, after which a snapshot is saved."""
         return sorted(step for step in self.snapshot_steps if step <= self.steps_taken)
 
     @property
@@ -142,29 +146,29 @@ class Trainer:
         self.engine.close()
 
     def steps_ahead(self, limit: int) -> int:
-        """Count the steps up to the next row or snapshot, or to the step `limit`."""
+        """Return the number of steps until the next row or snapshot, or the step `limit`."""
         next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
         return min(next_stop, limit) - self.steps_taken
 
     def count_steps(self, count: int, seconds: float, totals: np.ndarray) -> bool:
-        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`, and that
-        have left its `totals`.
+        """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`.
 
-        Returns whether the last one completed a row of the history. Raises `DivergenceError` if the
-        loss is not finite.
+        `totals` are the engine's totals after these steps. Returns whether the last step completes
+        a row of the history. Raises `DivergenceError` if the loss is not finite.
         """
         self.steps_taken += count
         self.seconds += seconds
         self._steps_since_row += count
         self._require_finite(float(totals[0]))
         is_row = self.steps_taken in self._row_steps
-        if not is_row:  # otherwise the row has to be closed first
+        if not is_row:  # otherwise the row has to be added first
             self._note_candidate()
         return is_row
 
     def add_history_row(self, totals: np.ndarray) -> dict[str, float]:
-        """Close the stretch since the last row, whose steps have left the engine's `totals`, and
-        return the new row by column.
+        """Add a row for the steps since the last row, and return it by column.
+
+        `totals` are the engine's totals over these steps.
         """
         total, _ = totals
         loss, error = (totals / self._steps_since_row).tolist()
@@ -222,10 +226,11 @@ class Trainer:
         self._note_candidate()
 
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
-        """Go on from a snapshot with a lower learning rate and the optimizer's memory cleared.
+        """Continue from a snapshot with a lower learning rate and the optimizer's state set to
+        zero.
 
-        Sums since the last row are dropped, and the search for the best network starts again; the
-        seconds go on.
+        Totals since the last row are discarded, and the search for the best network starts again;
+        `seconds` is kept.
         """
         self._lower_learning_rate(rollback)
         self.network.load(arrays, "snapshot")
@@ -237,16 +242,19 @@ class Trainer:
         self._note_candidate()
 
     def save_snapshot(self, folder: Path) -> None:
-        """Write the present network as a snapshot into a folder; raises `DivergenceError`."""
-        self.state()  # raises where a weight is not finite
+        """Write the current network as a snapshot to a folder.
+
+        Raises `DivergenceError` if the loss or a weight is not finite.
+        """
+        self.state()  # raises an error if a weight is not finite
         self.save_network(snapshot_path(folder, self.steps_taken))
 
     def save_network(
         self, path: Path, model: StoredModel[Any] | None = None, **changes: int
     ) -> None:
-        """Write the present network; `changes` replace entries of its record.
+        """Write the current network; `changes` replace entries of its record.
 
-        All else is that of `model`, by default the task's.
+        Everything else in the file is from `model`, by default that of the task.
         """
         model = model or self.task.model
         model.save(path, self.network, self._network_record() | changes)
@@ -257,7 +265,7 @@ class Trainer:
         return replace(model, arrays=arrays, metadata=self._network_record())
 
     def snapshot_reader(self) -> SnapshotReader:
-        """Return what reads this training's snapshots and refuses those of others."""
+        """Return a function that reads snapshots of this training and raises errors for others."""
         return partial(self.task.load_snapshot, record=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
@@ -274,14 +282,14 @@ class Trainer:
         return record
 
     def _note_candidate(self) -> None:
-        """Keep the network and the row's sum of losses, if the next step is the last of a row."""
+        """Store the network and the row's total loss if the next step is the last of a row."""
         self._candidate = None
         if self.task.training.keep_best and self.steps_taken + 1 in self._row_steps:
             arrays = {n: to_host(a).copy() for n, a in self.network.arrays.items()}
             self._candidate = BestNetwork(self.steps_taken, float(self.engine.totals[0]), arrays)
 
     def _lower_learning_rate(self, rollback: Rollback) -> None:
-        """Make a new engine: an engine keeps the schedule that it was made with."""
+        """Lower the learning rate with a new engine, because an engine's schedule is fixed."""
         factor, full = rollback.learning_rate_factor, self.schedule
         lowered = replace(
             full,
