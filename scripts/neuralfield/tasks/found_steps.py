@@ -1,4 +1,4 @@
-"""The steps and the batch that the budget of a training came to, as a file has them."""
+"""The number of steps and the batch size found for a training's budget, as stored in a file."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ _FOUND = ("steps", "batch_pixels", "warmup_steps", "footprint_points")
 
 @dataclass(frozen=True)
 class FoundSteps:
-    """The steps and the batch that a budget came to."""
+    """The number of steps and the batch size that were found for a budget."""
 
     training: dict[str, int]
-    """The settings that were found: with them, in place of a budget, the same network is trained.
-    """
-    step_s: float  # time of a step, measured
-    # the device that it was measured on; see `neuralfield.system.device.Device`
+    """The settings that were found; if they are given instead of the budget, the same network is
+    trained."""
+    step_s: float  # measured duration of a step
+    # the device on which it was measured; see `neuralfield.system.device.Device`
     device: str
     device_kind: str
     threads: int
     budget_s: float
-    measured_for: str  # digest of the training that they were found for
+    measured_for: str  # digest of the training for which the settings were found
 
     @property
     def steps(self) -> int:
@@ -36,7 +36,7 @@ class FoundSteps:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Read a file; None where there is none, or it is damaged."""
+        """Read a file; return None if there is none or it is damaged."""
         with suppress(NeuralfieldError, TypeError, AttributeError):
             found = cls(**read_json(path))
             rules = settings_of(ImageTraining)

@@ -1,4 +1,4 @@
-"""The fit of a network to an image: settings that depend on the image, and the task of both."""
+"""Creation of the task of fitting a network to an image, with settings that depend on the image."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,22 +17,24 @@ from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 
 _LINE_ART_DETAIL_SHARE = 0.75
-"""The share that ``auto`` stands for; it was measured on drawings, see ``docs/edges.md``."""
+"""Value of ``detail_share: auto`` for line art; measured on drawings, see ``docs/edges.md``."""
 
 _RESIDUAL_SCALE, _LINES_RESIDUAL_SCALE = 4, 6
-"""The scales that ``auto`` stands for; they were measured, see ``docs/presets.md``."""
+"""Values of ``residual_scale: auto``, for other images and for line art and grey lines; measured,
+see ``docs/presets.md``."""
 
 _MOST_STEEPNESS = 1.0
-"""The largest steepness that ``output: auto`` takes for grey lines and pages of mixed kind; see
+"""Maximum steepness for ``output: auto`` with grey lines and pages of mixed kind; see
 ``docs/presets.md``."""
 
 
 def settings_for(
     mode: str, kind: Kind, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Return the settings of a network and of its training, with all that depends on the image.
+    """Return the settings of a network and of its training, including those that depend on the
+    image.
 
-    `mode` is that of the source, before it was reduced.
+    `mode` is the mode of the image before it was reduced.
     """
     own = network_settings(with_output(field, kind, mode, training["loss"]))
     chosen = with_choices_for(kind, of_the_training(training))
@@ -42,14 +44,14 @@ def settings_for(
 def settings_for_facts(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Do `settings_for` for the image of a ``picture.json``."""
+    """Return `settings_for` the image that the facts of a ``picture.json`` describe."""
     return settings_for(facts["source"]["mode"], kind_in(facts), field, training)
 
 
 def read_task(
     pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> ImageTask | UpscalingTask:
-    """Read an image's table of pixels as a task to train on; see `settings_for`."""
+    """Read an image's table of pixels, and return the task of fitting it; see `settings_for`."""
     with made_by_the_workflow(pixels):
         values = read_pixel_csv(pixels)
     return _own_task(pixels, values, read_facts(facts), field, training, facts)
@@ -62,8 +64,9 @@ def read_tile_task(
     field: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> ImageTask | UpscalingTask:
-    """Read a tile of an image as a task, from a file of `write_pixel_file` and the facts `about`
-    the whole.
+    """Read a tile of an image, and return the task of fitting it.
+
+    `pixels` is a file of `write_pixel_file`, and `about` are the facts about the whole image.
     """
     own = facts_of_tile(about, tile)
     whole = PixelFile(pixels, own["resized"]["mode"], own["resized"]["bit_depth"])
@@ -78,7 +81,7 @@ def _own_task(
     training: Mapping[str, Any],
     facts: Path | None = None,
 ) -> ImageTask | UpscalingTask:
-    """Make the task of values that were read from a file, if they are those of the facts."""
+    """Return the task for values from a file; raise an error if they do not match the facts."""
     own, settings = settings_for_facts(about, field, training)
     task = image_task(values, about["source"]["mode"], own, settings)
     require_image(pixels, task.image, about, facts)
@@ -88,17 +91,18 @@ def _own_task(
 def image_task(
     values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: ImageTraining
 ) -> ImageTask | UpscalingTask:
-    """Make the task of fitting a network of either kind to an image."""
+    """Return the task of fitting a field or an upscaler to an image."""
     if isinstance(network, Upscaler):
         return UpscalingTask(values, mode, network, training)
     return ImageTask(values, mode, network, training)
 
 
 def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> dict[str, Any]:
-    """Return the settings of a field with its output chosen.
+    """Return the settings of a field, with ``output: auto`` replaced.
 
-    Line art wants steep edges, and binary cross-entropy wants probabilities. Where there is paper,
-    but grey lines or photographs too, edges that are as steep would make these rough.
+    Line art needs steep edges, and binary cross-entropy needs probabilities, so that both get a
+    sigmoid. Grey lines and pages of mixed kind get a less steep sigmoid, because a steep one would
+    make grey lines and photographs rough.
     """
     if field.get("output") != "auto":
         return dict(field)
@@ -111,10 +115,10 @@ def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> d
 
 
 def with_choices_for(kind: Kind, training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a training, where `auto` leaves the choice to the kind of the image.
+    """Return the settings of a training, with values of ``auto`` chosen by the kind of the image.
 
-    In line art all that counts is at the edges; other images have detail everywhere. Where a line
-    runs inside a pixel takes a fine residual; what photographs show is coarser.
+    In line art, all detail is at the edges; other images have detail everywhere. The position of
+    lines within pixels requires a fine residual; detail in photographs is coarser.
     """
     choices = {
         "detail_share": _LINE_ART_DETAIL_SHARE if kind == Kind.LINE_ART else 0.0,

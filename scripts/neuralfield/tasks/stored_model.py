@@ -1,4 +1,4 @@
-"""A trained network as its file has it: what the models of all tasks have in common."""
+"""Trained networks as stored in files: the base class of the models of all tasks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 
 
 class StoredModel(ABC, Generic[AnyNetwork]):
-    """A network's settings, its weights and how it was made."""
+    """A network's settings, its weights and the record of its training."""
 
     what: ClassVar[str]
-    """The words for it in errors."""
+    """Description of this kind of model in error messages."""
 
     kind: ClassVar[str | None] = None
-    """The kind that its file names, if any."""
+    """The kind that is stored in the file, if any."""
 
     settings: Any  # those of the network
     arrays: Arrays  # weights, and buffers such as random frequencies
@@ -40,52 +40,56 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @property
     def dtype(self) -> str:
-        """The type of numbers that it was trained with; of mixed precision, weights are float32."""
+        """The type of the weights in training; float32 for mixed precision."""
         return "float64" if self.metadata.get("precision") == "float64" else "float32"
 
     @property
     @abstractmethod
     def provenance(self) -> dict[str, Any]:
-        """All that networks of one training share, whatever their step, as plain values."""
+        """A description that all networks of one training share at any step, as plain values."""
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
-        """Return all that its file says beside weights and metadata, as plain values."""
+        """Return the contents of the file other than weights and metadata, as plain values."""
 
     @classmethod
     @abstractmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
-        """Make a model out of a file that anybody may have written: nothing is believed unchecked,
-        and any exception is raised where something is wrong.
+        """Create a model from the contents of a file.
+
+        The file may be from an untrusted source, so that everything is checked. Any exception may
+        be raised if something is wrong.
         """
 
     @abstractmethod
     def fresh_network(self) -> AnyNetwork:
-        """Build a network of this kind, with zeros as weights."""
+        """Create a network with these settings, whose weights are zeros."""
 
     def network(self, device: Device = HOST, dtype: str = "float32") -> AnyNetwork:
-        """Build the network with its weights, ready to be called on a device; raises `ConfigError`
-        where the arrays are not those of the settings.
+        """Create the network with its weights on a device.
+
+        Raises `ConfigError` if the arrays do not match the settings.
         """
         return self.fresh_network().with_weights(self.arrays, device, dtype)
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
-        """Return the arrays of its file beside those of the network."""
+        """Return the arrays of the file that are not arrays of the network."""
         return {}
 
     def with_metadata(self, metadata: dict[str, Any]) -> Self:
-        """Return this model, made in another way."""
+        """Return a copy of this model with other metadata."""
         model: Any = self
         return replace(model, metadata=metadata)
 
     def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write the weights of a network, with all else but the metadata from this model, so that
-        it can be used anywhere; the same network gives the same bytes.
+        """Write a self-contained file with the weights of a network and `metadata`.
+
+        Everything else is from this model. Equal networks give equal bytes.
         """
         self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
 
     def write(self, path: Path) -> None:
-        """Write this model; one that was read gives the bytes of its file."""
+        """Write this model; a model that was read from a file is written with the same bytes."""
         self._write(path, self.arrays, self.metadata)
 
     def _write(
@@ -96,7 +100,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         save_arrays(path, arrays | self.arrays_beside(), description)
 
     def load_snapshot(self, path: Path, step: int) -> Self:
-        """Read the network that this one's training had after a step; raises `CheckpointError`."""
+        """Read a snapshot of this model's training after a step; raises `CheckpointError`."""
         snapshot = type(self).load(path)
         found_step, expected = snapshot.metadata.get("step"), f"this training's after step {step}"
         require_same_training(path, snapshot.provenance, self.provenance, expected)
@@ -107,8 +111,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a model or a snapshot of it; raises `CheckpointError` where the file is missing,
-        damaged, of an unknown format, or another kind of model.
+        """Read a model or a snapshot.
+
+        Raises `CheckpointError` if the file is missing, damaged, of an unknown format, or contains
+        another kind of model.
         """
         path, what = Path(path), cls.what
         arrays, description = load_arrays(path)

@@ -23,30 +23,30 @@ from neuralfield.tasks.stored_model import StoredModel
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of histories beside the loss: a measure of quality, in users' terms."""
+    """A measure of quality that histories contain in addition to the loss."""
 
-    name: str  # its column
-    of_mean_error: Callable[[float], float]  # from the mean of what an engine adds up as errors
-    format: str  # how a number of it is printed, with its unit: as for `str.format`
+    name: str  # name of its column
+    of_mean_error: Callable[[float], float]  # computes it from the mean of the engine's errors
+    format: str  # format of a number with its unit, for `str.format`
 
 
 def _decibels(squared_error: float) -> float:
     if squared_error == 0:
         return IDENTICAL_DB
-    # an estimate without bias may fall below zero where there is almost nothing to estimate
+    # an unbiased estimate may be negative if the error is almost zero
     return -10 * math.log10(squared_error) if squared_error > 0 else math.nan
 
 
 PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
-"""The measure of squared errors of values in [0, 1]."""
+"""The measure for squared errors of values in [0, 1]."""
 
 
 ACCURACY = Measure("accuracy", lambda share_wrong: 1 - share_wrong, "{:.2%} right")
-"""The measure of the share of answers that are wrong."""
+"""The measure for classifiers, whose error is the share of wrong answers."""
 
 
 class Shared(TypedDict):
-    """The parts of an objective that are made alike for all tasks; see `Objective`."""
+    """The parts of an objective that are created in the same way for all tasks; see `Objective`."""
 
     optimizer: Optimizer
     schedule: Schedule
@@ -58,7 +58,7 @@ class Shared(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(ABC):
-    """A network, what it is fitted to, and how."""
+    """A network, the data that it is fitted to, and the method of the fit."""
 
     network: Network[Any]  # on `device`, in `dtype`; trained in place
     optimizer: Optimizer  # over the network's parameters
@@ -71,61 +71,61 @@ class Objective(ABC):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number."""
+        """The size of a number in bytes."""
         return 8 if self.dtype == "float64" else 4
 
     @property
     def loss_of(self) -> Loss:
-        """The loss of values."""
+        """The loss function."""
         return make_loss(self.loss, self.huber_delta)
 
     @cached_property
     def data(self) -> Any:
-        """All that `evaluate` reads of samples, brought to the device when first asked for."""
+        """The samples as `evaluate` reads them, copied to the device on first access."""
         raise NotImplementedError
 
     @abstractmethod
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        """Compute the part of a batch's mean loss, and of its error, that some samples have.
+        """Compute the contribution of some samples to the mean loss and error of a batch.
 
-        `samples` are indices, a block of the batch, and `batch_size` counts the whole batch. The
-        error (see `Measure`) is an estimate of its mean over all samples.
+        `samples` are the indices of a block of the batch, and `batch_size` is the size of the whole
+        batch. The error (see `Measure`) is an estimate of the mean over all samples.
         """
 
     @property
     @abstractmethod
     def block_samples(self) -> int:
-        """Samples that pass through the network together, on the tape.
+        """The number of samples that the autograd tape evaluates together.
 
-        Few enough for a core's cache, or to keep a GPU's memory free. Part of the result, because
-        sums are taken block by block.
+        It is small enough for the cache of a CPU core, or to limit the memory use on a GPU. The
+        result depends on it, because sums are computed block by block.
         """
 
     @property
     @abstractmethod
     def sample_bytes(self) -> int:
-        """An estimate of the bytes kept of each sample."""
+        """The estimated memory of the data of a sample, in bytes."""
 
     @property
     @abstractmethod
     def working_values(self) -> int:
-        """An estimate of the numbers that are alive for each sample while it is worked on."""
+        """The estimated number of intermediate values of a sample that are in memory."""
 
 
 def some_of(count: int, most: int = 4096) -> np.ndarray:
-    """Choose some of so many samples, evenly, to judge a network by."""
+    """Return the indices of at most `most` of `count` samples, evenly spaced."""
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
 class Task(ABC):
-    """An image, a table or images with labels that a network is fitted to, and how."""
+    """Base class of tasks: the data that a network is fitted to, and the settings of the fit."""
 
     training: Any
 
     @property
     @abstractmethod
     def measure(self) -> Measure:
-        """The measure that the history has beside the loss."""
+        """The measure of quality in the history."""
 
     @cached_property
     def model(self) -> StoredModel[Any]:
@@ -134,24 +134,26 @@ class Task(ABC):
 
     @abstractmethod
     def fresh_network(self) -> Network[Any]:
-        """Build a network with fresh weights, in float64 on the CPU: the settings decide it."""
+        """Create a network with the initial weights that the settings determine, float64 on the
+        CPU.
+        """
 
     @abstractmethod
     def objective(self, network: Any, **shared: Unpack[Shared]) -> Objective:
-        """Make what engines compute steps of."""
+        """Create the objective that engines minimize."""
 
     @abstractmethod
     def identity(self) -> list[Any]:
-        """Return all that the result depends on but training settings, engine and device, as
-        plain values."""
+        """Return everything that determines the result, as plain values, except for the training
+        settings, the engine and the device."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """Return what a network's file says of its training data."""
+        """Return the description of the training data for the file of a network."""
 
     @abstractmethod
     def squared_error(self, network: Any, device: Device, dtype: str) -> float:
-        """Measure how far a network is off on a part of the data; may be infinite or NaN."""
+        """Compute the squared error of a network on a part of the data; may be infinite or NaN."""
 
     @property
     def is_corrected(self) -> bool:
@@ -165,5 +167,5 @@ class Task(ABC):
         return self.model.with_metadata(metadata).provenance
 
     def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Read the arrays that were saved in this training after some step."""
+        """Read the arrays of this training's snapshot after a step."""
         return self.model.with_metadata(record).load_snapshot(path, step).arrays

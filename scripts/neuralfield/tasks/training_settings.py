@@ -1,4 +1,4 @@
-"""The settings of a training, of its result and of how and where it is run."""
+"""The settings of trainings: those that determine the result, and those of the execution."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ _DURATION: dict[str, Any] = {
 }
 
 BUDGETS = ("budget", "cpu_budget")
-"""Settings of how long a training takes, by which its steps and batches are found."""
+"""Settings of the duration of a training, from which the steps and the batch size are found."""
 
 _MOST_POINTS = 16
-"""Points of a pixel where batches are made smaller: in the same time, more pixels then bring more
-than more points; see ``docs/budgets.md``."""
+"""Maximum number of points per pixel if batches have to be made smaller: in the same time, more
+pixels are then more effective than more points; see ``docs/budgets.md``."""
 
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """The settings of a training, by the keys of the config, whatever the network is fitted to."""
+    """The settings of a training that all kinds of data share, by the keys of the config."""
 
     place: ClassVar[str] = "training.{}"
 
@@ -168,14 +168,16 @@ class ImageTraining(TrainingSettings):
     )
 
     def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
-        """Return settings for other steps and batches: a warm-up takes at most half the steps."""
+        """Return the settings to change for other steps and batches; a warm-up is limited to half
+        the steps.
+        """
         changes = {"steps": steps, "batch_pixels": batch_pixels}
         if 2 * self.warmup_steps > steps:
             changes["warmup_steps"] = steps // 2
         return changes
 
     def changes_for_smaller_batches(self) -> dict[str, int]:
-        """Return settings for batches that a budget makes smaller; empty: they stay as they are."""
+        """Return the settings to change if a budget makes batches smaller; may be empty."""
         is_changed = self.supervision == "footprint" and self.footprint_points > _MOST_POINTS
         return {"footprint_points": _MOST_POINTS} if is_changed else {}
 
@@ -210,7 +212,7 @@ class ClassifierTraining(SampleTraining):
 
 @dataclass(frozen=True)
 class ExecutionSettings(Settings):
-    """Settings of how and where a training is run: in its section, but no part of the training."""
+    """Settings of the execution of a training, which are in the same section of the config."""
 
     place: ClassVar[str] = "training.{}"
 
@@ -259,7 +261,7 @@ class ExecutionSettings(Settings):
 
 @dataclass(frozen=True)
 class ImageExecution(ExecutionSettings):
-    """Settings of how and where the training of a field is run."""
+    """Settings of the execution of a field's training."""
 
     engine: str = setting(
         "auto",
@@ -290,7 +292,7 @@ class ImageExecution(ExecutionSettings):
 
 @dataclass(frozen=True)
 class TableExecution(ExecutionSettings):
-    """Settings of where the training of a table is run: it is small, and many run at once."""
+    """Settings of the execution of a table's training; it is small, and many run at once."""
 
     device: str = setting(
         "cpu", "small networks are no work for a GPU", choices=("auto", "cpu", "gpu")
@@ -299,22 +301,23 @@ class TableExecution(ExecutionSettings):
 
 
 HOW_AND_WHERE = tuple(settings_of(ImageExecution))
-"""Settings of the section `training` of a config that are not of the training itself."""
+"""Settings in the section `training` of a config that concern the execution."""
 
 MAKES_NO_DIFFERENCE = tuple(
     name for name, declared in settings_of(ImageExecution).items() if not declared.changes_result
 )
-"""Settings among these that the result of a training does not depend on."""
+"""Settings of the execution that do not change the result of a training."""
 
 
 def of_the_training(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the settings of a config's section `training` that the training itself is made of."""
+    """Return the settings of a config's section `training` without those of the execution."""
     return {key: value for key, value in training.items() if key not in HOW_AND_WHERE}
 
 
 def log_spaced_steps(steps: int, count: int) -> list[int]:
-    """List at most `count` different steps from 0 to `steps`, both among them, denser at the start,
-    where most is learned.
+    """Return at most `count` different steps from 0 to `steps`, including both.
+
+    They are denser at the start, where the network changes most.
     """
     if count <= 1 or steps <= 1:
         return sorted({0, steps})

@@ -1,1 +1,1 @@
-"""Training a classifier of images: data, task, objective, and the model on disk."""
+"""Training of image classifiers: data, task, objective, and stored model."""

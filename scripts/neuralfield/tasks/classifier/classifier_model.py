@@ -1,4 +1,4 @@
-"""A trained classifier on disk: enough to use it anywhere."""
+"""The model of a trained classifier, as stored in a self-contained file."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -67,8 +67,10 @@ class ClassifierModel(StoredModel[Sequential]):
         return self.settings.build(self.shape, self.classes, ZeroGenerator())
 
     def probabilities(self, images: np.ndarray, device: Device = HOST) -> np.ndarray:
-        """Compute the probability of each class for each image, in the training's precision: from
-        uint8 of shape (n, height, width) to float64 of shape (n, classes).
+        """Compute the probability of each class for each image; float64, shape (n, classes).
+
+        `images` are uint8, shape (n, height, width). The network computes in the precision of its
+        training.
         """
         network = self.network(device, self.dtype)
         found = np.empty((len(images), self.classes))

@@ -1,4 +1,4 @@
-"""Fitting a classifier to images with labels: what it is shown, and how many it gets wrong."""
+"""The objective of fitting a classifier to labelled images: inputs, loss and error."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,17 +14,17 @@ from neuralfield.tasks.classifier.labelled import LabelledImages, network_inputs
 from neuralfield.tasks.task import Objective
 
 BLOCK_IMAGES = {"cpu": 64, "gpu": 1 << 12}
-"""Images that pass through the network together at the most, by the kind of device. Measured on a
-processor: with fewer the calls cost more than the work; with more it takes as long, and there are
-fewer blocks to share between cores."""
+"""Maximum number of images in a block, by the kind of device. Measured on a CPU: with fewer images,
+the overhead of calls dominates; with more, time does not improve, and there are fewer blocks to
+distribute over cores."""
 
 BLOCK_VALUES = {"cpu": 1 << 20, "gpu": 1 << 28}
-"""Numbers that the network gives for them, at the most: large images come a few at a time."""
+"""Maximum number of intermediate values in a block, which limits the number of large images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierObjective(Objective):
-    """A network, the images that it is fitted to, and how."""
+    """The objective of fitting a network to labelled images."""
 
     network: Sequential
     settings: ConvolutionalClassifier  # the settings that the network was built from
@@ -52,7 +52,7 @@ class ClassifierObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes kept of each image: its pixels as they were read, twice, and its label."""
+        """The bytes kept for each image: two copies of its pixels as read, and its label."""
         return 2 * self.labelled.shape.width * self.labelled.shape.height + 16
 
     @property

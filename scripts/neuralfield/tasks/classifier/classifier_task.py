@@ -24,7 +24,7 @@ _MOST_JUDGED = 1024
 
 @dataclass(frozen=True)
 class ClassifierTask(Task):
-    """Images with labels, the network that learns to classify them, and how."""
+    """The task of fitting a network to images with labels."""
 
     labelled: LabelledImages
     network: ConvolutionalClassifier
@@ -39,7 +39,7 @@ class ClassifierTask(Task):
     def from_settings(
         cls, labelled: LabelledImages, network: Mapping[str, Any], training: Mapping[str, Any]
     ) -> Self:
-        """Make a task as the sections `classifiers` and `training` of a config describe it."""
+        """Create a task from the sections `classifiers` and `training` of a config."""
         return cls(
             labelled,
             ConvolutionalClassifier.from_mapping(network),
@@ -83,7 +83,7 @@ class ClassifierTask(Task):
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Take the mean over the probabilities of some images' classes."""
+        """Return the mean squared error of class probabilities over some of the images."""
         chosen = some_of(self.labelled.count, _MOST_JUDGED)
         shown = device.asarray(self.labelled.images[chosen])
         logits = network(network_inputs(shown, self.model.scaling, dtype)).data

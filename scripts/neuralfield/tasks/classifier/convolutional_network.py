@@ -21,10 +21,11 @@ from neuralfield.system.settings import Settings, setting
 
 @dataclass(frozen=True)
 class ConvolutionalClassifier(Settings):
-    """Convolutions, each with max pooling and relu, then linear layers down to the classes.
+    """Convolutions, each followed by max pooling and relu, then linear layers to the classes.
 
-    The defaults are for images of 28 x 28: 28 -> 24 -> 12 -> 8 -> 4, 4 x 4 x 20 = 320 values to
-    the linear layers. Images of 8 x 8 do with ``kernel=3, padding=1``: 8 -> 8 -> 4 -> 4 -> 2.
+    The defaults are for images of 28 x 28: 28 -> 24 -> 12 -> 8 -> 4, so that the linear layers have
+    4 x 4 x 20 = 320 inputs. Images of 8 x 8 work with ``kernel=3, padding=1``: 8 -> 8 -> 4 -> 4 ->
+    2.
     """
 
     place: ClassVar[str] = "classifier: {}"
@@ -54,19 +55,20 @@ class ConvolutionalClassifier(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.padding >= self.kernel:  # a window would hold nothing but zeros
+        if self.padding >= self.kernel:  # some windows would contain only zeros
             expected = f"less than kernel, which is {self.kernel}"
             raise ConfigError(self.place.format("padding"), str(self.padding), expected)
 
     def flat_values(self, shape: ImageShape) -> int:
-        """Count the values that the linear layers are given for each image; raises `ConfigError`
-        where a kernel or a window is larger than what is left of the image.
+        """Return the number of inputs of the linear layers for each image.
+
+        Raises `ConfigError` if a kernel or a pooling window is larger than its input.
         """
         _, (height, width) = self._sides(shape)[-1]
         return height * width * (shape.channels, *self.channels)[-1]
 
     def working_values(self, shape: ImageShape) -> int:
-        """Count the numbers that the operations give for each image, all together."""
+        """Return the total number of outputs of all operations for each image."""
         values = shape.width * shape.height * shape.channels + sum(self.hidden)
         pairs = zip(self._sides(shape)[1:], self.channels, strict=True)
         return values + sum(
@@ -75,15 +77,17 @@ class ConvolutionalClassifier(Settings):
         )
 
     def weight_shapes(self, shape: ImageShape, classes: int) -> list[tuple[int, int]]:
-        """Count values in and out of each layer's windows or rows: what is needed of memory."""
+        """Return (inputs, outputs) of each layer's matrix, to compute the memory use in advance."""
         window = self.kernel**2
         convolutions = pairwise((shape.channels, *self.channels))
         linear = pairwise((self.flat_values(shape), *self.hidden, classes))
         return [*((window * into, out) for into, out in convolutions), *linear]
 
     def build(self, shape: ImageShape, classes: int, generator: np.random.Generator) -> Sequential:
-        """Make a network with fresh weights, in float64 on the CPU: from images of shape (n,
-        height, width, channels) to logits, (n, classes). For errors see `flat_values`.
+        """Create a network with initial weights, in float64 on the CPU.
+
+        It maps images, shape (n, height, width, channels), to logits, shape (n, classes). For
+        errors see `flat_values`.
         """
         kernel = (self.kernel, self.kernel)
         sizes = [self.flat_values(shape), *self.hidden]
@@ -106,7 +110,7 @@ class ConvolutionalClassifier(Settings):
         return Sequential([*operations, make_linear(sizes[-1], classes, plain_weights, generator)])
 
     def _sides(self, shape: ImageShape) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """List sides of the image, then of values after each convolution and its pooling."""
+        """Return the sides after each convolution and its pooling; first, those of the image."""
         sides = (shape.height, shape.width)
         found = [(sides, sides)]
         kernel, pool = (self.kernel, self.kernel), (self.pool, self.pool)

@@ -1,8 +1,8 @@
-"""Reading IDX files: bytes in as many dimensions as the file says, the format of MNIST.
+"""Reading and writing of IDX files, the format of MNIST: arrays of bytes of any dimension.
 
-Two zero bytes, the code of the numbers' type (8: bytes), the number of dimensions, the size of each
-as four bytes with the highest first, and then the values, the last dimension's next to each other
-(LeCun, Cortes & Burges, "The MNIST database of handwritten digits").
+An IDX file consists of two zero bytes, the code of the data type (8: bytes), the number of
+dimensions, the size of each dimension as a big-endian 32-bit number, and the values, with the last
+dimension contiguous (LeCun, Cortes & Burges, "The MNIST database of handwritten digits").
 """
 
 import gzip
@@ -24,29 +24,30 @@ from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
 
 MOST_BYTES = 1 << 30
-"""The largest file, and the most values in it."""
+"""Maximum size of a file in bytes, and maximum number of its values."""
 
 MOST_SIDE_PX = 4096
 
 _BYTES = 8
 _GZIP_MAGIC = b"\x1f\x8b"
 _MOST_PACKED = 1032
-"""Times its own size is what a stream of DEFLATE can hold."""
+"""Maximum ratio of the unpacked size to the size of a DEFLATE stream."""
 
 _AT_ONCE = 1 << 20
 _DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)
 
 _CONTENTS = {1: "labels", 3: "images"}
-"""The contents of files with so many dimensions, here."""
+"""Contents of the files of a data set by their number of dimensions."""
 
 
 def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Read an IDX file of bytes, packed by gzip or not: labels, with 1 dimension, or images, with
-    3. Memory follows what the file holds, and never what it claims.
+    """Read an IDX file of bytes, optionally compressed with gzip.
 
-    `sha256` is the checksum that the file itself has to have. Raises `InputError` where the file or
-    its content is larger than 1 GiB, an image has a side above 4096, or anything is wrong with it,
-    and `ResourceError` where there is too little memory.
+    Files with 1 dimension contain labels, files with 3 dimensions contain images. The sizes in the
+    header are checked against the size of the file before memory is allocated. If `sha256` is
+    given, the file must have this checksum. Raises `InputError` if the file or its content is
+    larger than 1 GiB, an image has a side above 4096, or the file is invalid, and `ResourceError`
+    if there is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)
@@ -63,7 +64,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
 
 
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
-    """Read the shape that the header of an IDX file claims, if the file's length allows it."""
+    """Return the shape in the header of an IDX file, after a check against the file's length."""
     with _opened(path, dimensions, None) as (_, _, shape):
         return shape
 
@@ -72,7 +73,7 @@ def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
 def _opened(
     path: str | os.PathLike, dimensions: int, sha256: str | None
 ) -> Iterator[tuple[str, io.BufferedIOBase, tuple[int, ...]]]:
-    """Read the file's name, its content after the header, and the sizes in the header."""
+    """Open a file; yield its name, a stream of the content after the header, and its shape."""
     where, expected = os.fspath(path), f"an IDX file of {_CONTENTS[dimensions]}"
     with open_input(path, expected) as file:
         size_bytes = os.fstat(file.fileno()).st_size
@@ -95,7 +96,7 @@ def _opened(
 def _shape(
     where: str, stream: io.BufferedIOBase, dimensions: int, expected: str, most_bytes: int
 ) -> tuple[int, ...]:
-    """Read the header; `most_bytes` is what the file can hold, with it."""
+    """Read the header; `most_bytes` is the maximum unpacked size of the file, with the header."""
     header = stream.read(4 + 4 * dimensions)
     magic = bytes([0, 0, _BYTES, dimensions])
     if header[:4] != magic:
@@ -135,6 +136,6 @@ def _require_checksum(where: str, file: Any, sha256: str) -> None:
 
 
 def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
-    """Write an array of bytes as an IDX file, not packed."""
+    """Write an array of bytes as an uncompressed IDX file."""
     header = bytes([0, 0, _BYTES, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
     Path(path).write_bytes(header + np.ascontiguousarray(values, np.uint8).tobytes())

@@ -1,4 +1,4 @@
-"""Images with labels, from the four files that such sets come in."""
+"""Images with labels, read from the four files of a data set such as MNIST."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from neuralfield.tasks.classifier.idx import read_idx
 
 TRAINING = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 HELD_OUT = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-"""Images and labels, named as in MNIST; each may have .gz after it."""
+"""File names of images and labels as in MNIST; each may have the suffix .gz."""
 
 _BRIGHTNESSES = 256
 _IMAGES_AT_ONCE = 1 << 12
@@ -25,7 +25,7 @@ _IMAGES_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images, and what each of them shows."""
+    """Images and their labels."""
 
     where: str  # the file of the labels, for messages
     images: np.ndarray  # uint8, shape (n, height, width)
@@ -42,7 +42,7 @@ class LabelledImages:
 
     @property
     def classes(self) -> int:
-        """The number of classes, as labels count from 0."""
+        """The number of classes: the largest label plus 1."""
         return int(self.labels.max()) + 1
 
     @property
@@ -54,9 +54,10 @@ class LabelledImages:
         return digest.hexdigest()
 
     def require_fit(self, shape: ImageShape, classes: int, like: str) -> None:
-        """Check that these can be shown to a network that was trained with others, which `like`
-        describes: raises `InputError` for images of another size, or a label that the network
-        cannot give.
+        """Check that a network for images of this shape and these classes can be evaluated on them.
+
+        Raises `InputError` for images of another size, or a label that is not a class of the
+        network. `like` describes the network's training images in the message.
         """
         if self.shape != shape:
             found = f"labels images of {self.shape.width} x {self.shape.height} pixels"
@@ -69,9 +70,10 @@ class LabelledImages:
 
 
 def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path, Path]:
-    """Find the files of images and of labels in a folder, packed or not; `names` are `TRAINING` or
-    `HELD_OUT`. Nothing is ever downloaded: `InputError` is raised where one is missing, or there
-    twice.
+    """Return the paths of the files of images and of labels in a folder, compressed or not.
+
+    `names` are `TRAINING` or `HELD_OUT`. Nothing is downloaded: `InputError` is raised if a file is
+    missing, or exists both compressed and uncompressed.
     """
     found = []
     for name in names:
@@ -88,7 +90,11 @@ def find_files(folder: str | os.PathLike, names: tuple[str, str]) -> tuple[Path,
 def read_labelled(
     images: Path, labels: Path, checksums: Mapping[str, str] | None = None
 ) -> LabelledImages:
-    """Read images and as many labels from IDX files, with `checksums` by names; see `read_idx`."""
+    """Read images and their labels from IDX files; see `read_idx`.
+
+    `checksums` are the SHA-256 of the files by name. Raises `InputError` if there is not one label
+    for each image.
+    """
     known = checksums or {}
     shown = read_idx(images, 3, known.get(images.name))
     numbers = read_idx(labels, 1, known.get(labels.name)).astype(np.int64)
@@ -99,9 +105,9 @@ def read_labelled(
 
 
 def brightness_scaling(images: np.ndarray) -> Scaling:
-    """Fit the scaling, of one column, to mean 0 and standard deviation 1 of all pixels together.
+    """Return the scaling of all pixels to mean 0 and standard deviation 1; it has one column.
 
-    `images` are uint8. Where all pixels are the same, they become 0.
+    `images` are uint8. If all pixels are equal, they become 0.
     """
     counts = np.zeros(_BRIGHTNESSES, np.int64)
     for start in range(0, len(images), _IMAGES_AT_ONCE):
@@ -114,8 +120,9 @@ def brightness_scaling(images: np.ndarray) -> Scaling:
 
 
 def network_inputs(images: Array, scaling: Scaling, dtype: str) -> Array:
-    """Convert images, uint8 of shape (n, height, width), to a network's inputs: in its dtype, shape
-    (n, height, width, 1).
+    """Convert images, uint8 of shape (n, height, width), to inputs of a network.
+
+    The result has the type `dtype` and the shape (n, height, width, 1).
     """
     values = images.astype(dtype)
     values -= float(scaling.centre[0])

@@ -1,1 +1,1 @@
-"""Fitting a field to an image: task, objective, and the model on disk."""
+"""Fitting of fields to images: task, objective, and stored model."""

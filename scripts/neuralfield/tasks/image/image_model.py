@@ -1,4 +1,4 @@
-"""A trained network on disk: its weights, and everything needed to render with them."""
+"""The model of an image, as stored in a file: weights, and everything needed to render it."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -44,26 +44,27 @@ class Renderable:
 
     @property
     def footprint(self) -> bool:
-        """Whether it was fitted to means over pixels' squares, and is rendered as such."""
+        """Whether it was fitted to means over pixels, so that renders are computed as means."""
         return bool(self.metadata.get("footprint", False))
 
 
 @dataclass(frozen=True)
 class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
-    """An image as a function."""
+    """A network that represents an image, with its settings and the record of its training."""
 
     what = "a model"
 
-    settings: FieldSettings | Upscaler  # the network's settings, nothing left to defaults
+    settings: FieldSettings | Upscaler  # all settings of the network
     shape: ImageShape  # size and channels of the training image
     mode: str  # "bilevel", "grey", "rgb" or "rgba"
-    # see `StoredModel`; the digest is ``picture``, and there is ``footprint`` (whether a pixel is
-    # the mean over its square)
+    # see `StoredModel`; in `metadata`, the digest is ``picture``, and ``footprint`` is whether a
+    # pixel is the mean over its square
     arrays: Arrays
     metadata: Metadata = field(default_factory=dict)
     residual: np.ndarray | None = None
-    """float32, shape (k height, k width, channels); what renders are corrected by, k times finer
-    than the training image: see `neuralfield.rendering.residual.find_residual`."""
+    """The image that is added to renders, float32, shape (k * height, k * width, channels), with k
+    times the resolution of the training image: see `neuralfield.rendering.residual.find_residual`.
+    """
 
     @property
     def parameter_count(self) -> int:
@@ -116,7 +117,7 @@ class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
 def _require_residual(
     residual: np.ndarray, settings: FieldSettings | Upscaler, shape: ImageShape
 ) -> None:
-    """Check the residual of a file that anybody may have written; raises ValueError."""
+    """Check the residual of a file, which may be from an untrusted source; raises ValueError."""
     if isinstance(settings, Upscaler):
         raise ValueError("an upscaler with a residual")
     scale = max(1, len(residual) // shape.height) if residual.ndim == 3 else 1

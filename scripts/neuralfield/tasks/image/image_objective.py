@@ -1,4 +1,4 @@
-"""Fitting a field to an image: its values at which points, and how far they are off."""
+"""The objective of fitting a field to an image: sampled points, loss and error."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,27 +15,28 @@ from neuralfield.system.device import Array
 from neuralfield.tasks.task import Objective
 
 BLOCK_POINTS = {"cpu": 1024, "gpu": 1 << 18}
-"""Points that pass through the network together, by the kind of device."""
+"""Number of points in a block, by the kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageObjective(Objective):
-    """A field, the image that it is fitted to, and how."""
+    """The objective of fitting a field to an image."""
 
     network: CoordinateNetwork
     shape: ImageShape
     values: np.ndarray  # float32, shape (height, width, channels)
     footprint: Footprint | None
-    """None: the value at the pixel's centre is fitted (point supervision)."""
+    """The sampling of points in pixels; None for point supervision, where the value at the pixel's
+    centre is fitted."""
 
     @property
     def points(self) -> int:
-        """Points of each pixel that the network is asked at."""
+        """The number of points per pixel at which the network is evaluated."""
         return self.footprint.points if self.footprint else 1
 
     @cached_property
     def data(self) -> tuple[Array, Array]:
-        """Centres and values of all pixels."""
+        """The centres and values of all pixels."""
         shape, xp = self.shape, self.device.xp
         centres = pixel_centres(xp, shape.width, shape.height).astype(self.dtype)
         values = self.values.reshape(-1, shape.channels)
@@ -68,7 +69,7 @@ class ImageObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes kept of each pixel: its values, and its centre, which is float64 while made."""
+        """The bytes kept for each pixel: its values, and its centre, computed in float64."""
         return (self.shape.channels + 2) * self.itemsize + 16
 
     @property

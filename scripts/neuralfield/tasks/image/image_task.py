@@ -30,10 +30,10 @@ from neuralfield.tasks.training_settings import ImageTraining
 _MOST_REFINED_PIXELS = 4 << 20
 
 _EDGES_SCALE = 4
-"""A coarser residual makes the edges of drawings worse."""
+"""Minimum scale of a residual for drawings; a coarser residual makes their edges worse."""
 
 _FEWEST_POINTS = 1024
-"""A step of fewer points is mostly overhead."""
+"""Minimum number of points in a step; with fewer points, a step is mostly overhead."""
 
 
 Settings = TypeVar("Settings", FieldSettings, Upscaler)
@@ -41,7 +41,7 @@ Settings = TypeVar("Settings", FieldSettings, Upscaler)
 
 @dataclass(frozen=True)
 class FittedImage(Task, Generic[Settings]):
-    """An image, what is fitted to it, and how."""
+    """Base class of the tasks of fitting a network to an image."""
 
     values: np.ndarray  # float32, shape (height, width, channels); the image, in [0, 1]
     mode: str  # "bilevel", "grey", "rgb" or "rgba"
@@ -54,7 +54,7 @@ class FittedImage(Task, Generic[Settings]):
 
     @cached_property
     def is_solved(self) -> bool:
-        """Whether the fresh network is the image already, so that there is nothing to train."""
+        """Whether the initial network is equal to the image, so that there is nothing to train."""
         return self.constant is not None
 
     @property
@@ -64,27 +64,27 @@ class FittedImage(Task, Generic[Settings]):
 
     @property
     def batch_pixels(self) -> int:
-        """Pixels of each step."""
+        """The number of pixels in a batch."""
         pixels = self.shape.width * self.shape.height
         return min(self.training.batch_pixels or pixels, pixels)
 
     @property
     @abstractmethod
     def smallest_batch_pixels(self) -> int:
-        """Pixels of the smallest batch that is worth a step."""
+        """The number of pixels in the smallest batch for which a step is not mostly overhead."""
 
     @cached_property
     def image(self) -> str:
-        """Digest of the training image; see `neuralfield.images.image_facts.image_digest`."""
+        """The digest of the training image; see `neuralfield.images.image_facts.image_digest`."""
         return image_digest(self.values)
 
     @cached_property
     def constant(self) -> np.ndarray | None:
-        """The colour of an image that has only one, shape (channels,); else None.
+        """The colour of an image that has only one colour, shape (channels,); otherwise None.
 
-        Such an image says nothing about how a function may vary, a single pixel least of all:
-        a network that varies between the pixels would fit it as well as one that does not. So the
-        network is made the constant from the start, and training leaves it as it is.
+        Such an image does not determine the values between pixels: a network that varies there fits
+        it as well as a constant one. The initial network is therefore made constant, and training
+        does not change it.
         """
         first = self.values[0, 0]
         return first if (self.values == first).all() else None
@@ -105,10 +105,10 @@ class FittedImage(Task, Generic[Settings]):
 
 @dataclass(frozen=True)
 class ImageTask(FittedImage[FieldSettings]):
-    """An image, the field that is fitted to it, and how."""
+    """The task of fitting a field to an image."""
 
     def fresh_network(self) -> CoordinateNetwork:
-        """Build the field with fresh weights; for a one-colour image, with weights that give it."""
+        """Create the field with initial weights; for an image of one colour, it is constant."""
         network = build_field(self.field, self.shape, self.training.random_seed)
         if self.constant is not None:
             network.make_constant(self.constant)
@@ -122,7 +122,7 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @property
     def smallest_batch_pixels(self) -> int:
-        """The power of two with about `_FEWEST_POINTS`."""
+        """The power of two for which a batch has about `_FEWEST_POINTS` points."""
         is_footprint = self.training.supervision == "footprint"
         points = self.training.footprint_points if is_footprint else 1
         return 1 << round(log2(_FEWEST_POINTS / points))
@@ -165,10 +165,11 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @property
     def residual_scale(self) -> int:
-        """The residual has so many times as many pixels along each side as the training image.
+        """The ratio of the residual's sides to those of the training image.
 
-        It is less than the setting where so many pixels would take too long or too much memory. If
-        the setting is as fine as edges of drawings need it, but what is left is not, it is 1.
+        It is reduced below the setting if the residual would have too many pixels for time and
+        memory. If the setting is above `_EDGES_SCALE` but the reduced scale is below it, it is 1,
+        because such a scale makes the edges of drawings worse.
         """
         pixels, wanted = self.shape.width * self.shape.height, self.training.residual_scale
         scale = min(wanted, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
@@ -176,7 +177,7 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @np.errstate(all="ignore")
     def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
-        """Take the mean over a few thousand pixels' centres."""
+        """Return the mean squared error at the centres of a few thousand pixels."""
         shape = self.shape
         pixels = some_of(shape.width * shape.height)
         centres = pixel_centres(np, shape.width, shape.height)[pixels]

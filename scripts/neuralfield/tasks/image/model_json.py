@@ -1,4 +1,4 @@
-"""Weights in the format of the original lion-cub program: ``model.json``."""
+"""Import of weights in the format of the original lion-cub program: ``model.json``."""
 
 import json
 from itertools import pairwise
@@ -13,7 +13,7 @@ from neuralfield.system.errors import InputError
 from neuralfield.system.files import read_whole
 
 _LARGEST_FILE_BYTES = 64 << 20
-"""Parsed JSON takes some thirty times the memory of its text."""
+"""Maximum size of a file in bytes; parsed JSON takes about thirty times the memory of its text."""
 
 _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "ReLU": "relu", "Sigmoid": "sigmoid"}
 
@@ -21,11 +21,12 @@ _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "ReLU": "relu", "Sigmoid": "sigm
 def import_model_json(
     path: Path, width: int, height: int
 ) -> tuple[CoordinateNetwork, FieldSettings, ImageShape, dict[str, Any]]:
-    """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases: network,
-    settings, shape and record, of which a `Model` is made. Raises `InputError`.
+    """Read a network with inputs [1, x / (width - 1), y / (height - 1)] and no biases.
 
-    The file's network gives ink (1 is black); here 0 is black, so the last layer's weights change
-    sign: 1 - sigmoid(z) = sigmoid(-z).
+    Returns the network, settings, shape and record for a `Model`. Raises `InputError`.
+
+    In the file, an output of 1 is black; in neuralfield, 0 is black. The weights of the last layer
+    are therefore negated: 1 - sigmoid(z) = sigmoid(-z).
     """
     layers = _read_layers(path)
     linear = [layer for layer in layers if layer.get("layer_type") == "Linear"]

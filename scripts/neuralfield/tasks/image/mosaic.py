@@ -1,4 +1,4 @@
-"""A large image as many models, one for each of its tiles."""
+"""Mosaics: large images that are represented by several models, one for each tile."""
 
 import os
 from collections.abc import Mapping
@@ -15,32 +15,37 @@ from neuralfield.system.provenance import remedy_for, sha256_of
 from neuralfield.tasks.image.image_model import Model, Renderable
 
 TRAINED_TOGETHER = {"cpu": 1, "gpu": 8}
-"""Tiles that a job trains at the same time, by the kind of device. All cores work on one; a GPU
-takes the steps of small batches together, see `neuralfield.engines.EngineBatch`."""
+"""Number of tiles that a job trains at the same time, by the kind of device. On a CPU, all cores
+train one tile; a GPU computes steps of small batches concurrently, see
+`neuralfield.engines.EngineBatch`."""
 
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Mosaic(Renderable):
-    """An image as a function, like `image_model.Model`, but made of many models."""
+    """A representation of an image like `image_model.Model`, but composed of several models."""
 
-    tiling: Tiling  # where each model's own square lies, and how much each counts
-    models: str  # paths of the models, with ``{tile}`` where a tile's name goes
-    file: Path  # the mosaic's own
+    tiling: Tiling  # positions of the tiles, and the weights that blend their models
+    models: str  # path of the models, with ``{tile}`` in place of a tile's name
+    file: Path  # path of the mosaic
     shape: ImageShape
     mode: str
     parameter_count: int  # the sum over all models
     sha256: dict[str, str]  # the checksum of each model's file, in hexadecimal, by the tile's name
     metadata: dict[str, Any] = field(default_factory=dict)
-    """The first model's, without ``picture``, which describes its tile alone; see `Model`."""
+    """The metadata of the first model without ``picture``, which is specific to a tile; see
+    `Model`.
+    """
 
     def path(self, tile: Tile) -> Path:
         return Path(self.models.replace("{tile}", tile.name))
 
     def load(self, tile: Tile) -> Model:
-        """Read the model of a tile; raises `CheckpointError` where it is missing, damaged, of a
-        tile of another size, or not the one that the mosaic was made of.
+        """Read the model of a tile.
+
+        Raises `CheckpointError` if it is missing, damaged, of a tile of another size, or not the
+        model for which the mosaic was written.
         """
         path = self.path(tile)
         model = Model.load(path)
@@ -53,7 +58,10 @@ class Mosaic(Renderable):
         return model
 
     def _does_not_fit(self, path: Path) -> CheckpointError:
-        """Report the model of a tile; or the mosaic, where it fits none of the models."""
+        """Return the error for a model with another checksum.
+
+        It names the model, or the mosaic if the checksums of all models are different.
+        """
         if any(_checksum(self.path(tile)) == self.sha256[tile.name] for tile in self.tiling):
             found, expected = "belongs to another training", f"the model that {self.file} notes"
         else:
@@ -62,22 +70,23 @@ class Mosaic(Renderable):
 
 
 Trained = Model | Mosaic
-"""Whatever can be rendered at any size."""
+"""Representations of an image that can be rendered at any size."""
 
 
 def models_of(path: Path) -> str:
-    """Return the paths of a mosaic's models from its own folder, with ``{tile}`` for the name."""
+    """Return the path of a mosaic's models relative to its folder, with ``{tile}`` for the name."""
     if path.parent.name == "checkpoints":
         return f"../tiles/{{tile}}/checkpoints/{path.stem}.safetensors"
     return "tiles/{tile}/model.safetensors"
 
 
 def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None = None) -> None:
-    """Write down which models make an image together, see `models_of`, and their checksums by the
-    names of tiles, which are taken if they are not known.
+    """Write a mosaic: the path of the models, see `models_of`, and their checksums by tile name.
+
+    Checksums are computed if they are not given.
     """
     models = models_of(path)
-    path.parent.mkdir(parents=True, exist_ok=True)  # `..` leads out of a folder that is there
+    path.parent.mkdir(parents=True, exist_ok=True)  # `..` in a path requires that the folder exists
     if checksums is None:
         places = {tile.name: path.parent / models.replace("{tile}", tile.name) for tile in tiling}
         checksums = {name: _checksum(place) for name, place in places.items()}
@@ -94,8 +103,9 @@ def save_mosaic(path: Path, tiling: Tiling, checksums: Mapping[str, str] | None 
 
 
 def load_trained(path: Path | str) -> Trained:
-    """Read a model, or a mosaic (.json), of which only the first model is read now; raises
-    `CheckpointError` where a file is missing, damaged, or neither of the two.
+    """Read a model, or a mosaic (.json) and its first model.
+
+    Raises `CheckpointError` if a file is missing, damaged, or neither a model nor a mosaic.
     """
     path = Path(path)
     if path.suffix != ".json":
@@ -120,8 +130,9 @@ def load_trained(path: Path | str) -> Trained:
 
 
 def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
-    """Read the snapshot that was taken of a training, or of those of all tiles, after some step;
-    `CheckpointError` is raised where it is not of the same training as `of`.
+    """Read the snapshot of a training, or of the trainings of all tiles, after a step.
+
+    Raises `CheckpointError` if it is not of the same training as `of`.
     """
     if isinstance(of, Model):
         return of.load_snapshot(path, step)
@@ -135,7 +146,7 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
 
 
 def _tiling(found: dict[str, Any]) -> Tiling:
-    """Read the tiling of a file that anybody may have written: it has a checksum of each tile."""
+    """Read and check the tiling of a mosaic, which may be from an untrusted source."""
     sides = [found[key] for key in ("width", "height", "tile_px", "overlap_px")]
     if not all(type(side) is int and side > 0 for side in sides):
         raise ValueError(f"sizes {sides}")

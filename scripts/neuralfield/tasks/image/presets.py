@@ -1,4 +1,4 @@
-"""Networks for a purpose, whose settings were measured: the files in presets/, a network each."""
+"""Networks for a purpose, with measured settings; each file in presets/ is a network."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """Read the network of a preset as it would stand under ``fields``, with its ``training``."""
+    """Read a preset: a network as under ``fields`` in ``config.yaml``, with its ``training``."""
     import yaml  # imported here, because only presets need it
 
     return yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))

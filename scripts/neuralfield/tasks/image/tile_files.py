@@ -1,7 +1,7 @@
-"""Lists of the files that trainings of tiles have left, one list for some neighbouring tiles.
+"""Lists of the files that trainings of tiles wrote, with one list for several neighbouring tiles.
 
-A workflow manager that looks at each file of each tile takes long where there are thousands. It
-looks at the lists instead, and they tell whether the files are as the trainings left them.
+A workflow manager takes long to check each file of each tile if there are thousands. It checks the
+lists instead, which contain the digests of the files, so that changed files are detected.
 """
 
 import re
@@ -16,19 +16,19 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import remedy_for, sha256_of
 
 MOST_LISTS = 128
-"""Lists for each network. Their number may not depend on settings, nor on the machine: what
-has been trained would be asked for under other names."""
+"""Maximum number of lists for each network. It must not depend on settings or on the machine:
+otherwise a workflow would request other lists for tiles that are already trained."""
 
 _FORMAT = 1
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Files = dict[str, str]
-"""The SHA-256 of each file by its path from the tile's folder."""
+"""The SHA-256 of each file by its path relative to the tile's folder."""
 
 
 def tiles_of_lists(tiling: Tiling) -> list[tuple[Tile, ...]]:
-    """Return the tiles of each list, row by row: one for each, where there are not many."""
+    """Return the tiles of each list, row by row; there is one tile per list if there are few."""
     tiles = tuple(tiling)
     lists = min(len(tiles), MOST_LISTS)
     ends = [number * len(tiles) // lists for number in range(lists + 1)]
@@ -36,7 +36,7 @@ def tiles_of_lists(tiling: Tiling) -> list[tuple[Tile, ...]]:
 
 
 def digests_of(folder: Path, names: Iterable[str]) -> Files:
-    """Return the digests of files, and of all visible ones in folders, of a tile's folder."""
+    """Return the digests of files in a tile's folder, and of all visible files in subfolders."""
     files = [
         file
         for path in (folder / name for name in names)
@@ -46,12 +46,12 @@ def digests_of(folder: Path, names: Iterable[str]) -> Files:
 
 
 def write_list(path: Path, files: Mapping[str, Files]) -> None:
-    """Write the list of the files of some tiles, by the names of these."""
+    """Write the list of the files of some tiles, by tile name."""
     write_json(path, {"format": _FORMAT, "tiles": dict(files)}, indent=1)
 
 
 def read_list(path: Path) -> dict[str, Files]:
-    """Read the files of each tile; raises `InputError` where the list is missing or damaged."""
+    """Read the files of each tile; raises `InputError` if the list is missing or damaged."""
     content = read_json(path, ("tiles",), {"format": _FORMAT})
     try:
         tiles = {name: dict(files) for name, files in content["tiles"].items()}
@@ -67,9 +67,9 @@ def read_list(path: Path) -> dict[str, Files]:
 
 
 def changes_since(path: Path, tiles: Sequence[Tile]) -> Iterator[str]:
-    """Describe the files of tiles that are not as a list says, and are missing or newer than it.
+    """Yield descriptions of files of tiles that are missing, or changed since the list was written.
 
-    The folders of the tiles lie beside the list. Older files are not read.
+    The folders of the tiles are next to the list. Files that are older than the list are not read.
     """
     try:
         listed, made_at_ns = read_list(path), path.stat().st_mtime_ns

@@ -1,1 +1,1 @@
-"""Fitting a network to a table: rows, task, objective, and the model on disk."""
+"""Fitting of networks to tables: rows, task, objective, and stored model."""

@@ -14,9 +14,9 @@ from neuralfield.system.settings import Settings, setting
 
 @dataclass(frozen=True)
 class Dense(Settings):
-    """Linear maps with an activation between each two.
+    """Linear layers with an activation after each but the last.
 
-    The output ``linear`` is z, what the last layer gives; ``sigmoid`` is 1 / (1 + exp(-z)), a
+    The output ``linear`` is z, the output of the last layer; ``sigmoid`` is 1 / (1 + exp(-z)), a
     probability.
     """
 
@@ -40,11 +40,11 @@ class Dense(Settings):
     )
 
     def weight_shapes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
-        """Shape of each layer's matrix: what is needed of memory, before it is taken."""
+        """Return the shape of each layer's matrix, to compute the memory use in advance."""
         return list(pairwise((inputs, *self.widths, outputs)))
 
     def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
-        """Make a network with fresh weights, in float64 on the CPU."""
+        """Create a network with initial weights, in float64 on the CPU."""
         shapes, initializer = self.weight_shapes(inputs, outputs), INITIALIZERS[self.activation]
         operations: list[Operation] = []
         for layer in make_layers(shapes, initializer, generator, bias=self.bias):

@@ -1,4 +1,4 @@
-"""Training samples: rows of a CSV, read column by column by their names."""
+"""Training samples, read from the rows of a CSV file, with columns selected by name."""
 
 import hashlib
 import json
@@ -13,7 +13,8 @@ from neuralfield.system.input_files import column_names, open_input, read_csv_in
 from neuralfield.system.random_streams import STREAM_HELD_OUT, permuted
 
 LARGEST_NUMBER = 1e30
-"""Squares of it can be added up in float64, and it is finite in float32."""
+"""Maximum absolute value of a number: it is finite in float32, and sums of its squares are finite
+in float64."""
 
 MOST_BYTES = 1 << 30
 
@@ -27,7 +28,7 @@ _ROWS_AT_ONCE = 1 << 15
 class Samples:
     """Inputs of a network, and their targets."""
 
-    where: str  # the file that they were read from, for messages
+    where: str  # the file of the samples, for messages
     # names of the columns
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
@@ -40,7 +41,7 @@ class Samples:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of names and numbers, in hexadecimal."""
+        """The SHA-256 of names and numbers, in hexadecimal."""
         names = json.dumps([self.inputs, self.targets, self.count])
         digest = hashlib.sha256(names.encode())
         for values in (self.input_values, self.target_values):
@@ -48,7 +49,7 @@ class Samples:
         return digest.hexdigest()
 
     def rows(self, chosen: np.ndarray) -> "Samples":
-        """Take some of the rows, by a mask or by their numbers."""
+        """Return some of the rows, selected by a mask or by indices."""
         values = self.input_values[chosen], self.target_values[chosen]
         return Samples(self.where, self.inputs, self.targets, *values)
 
@@ -57,8 +58,9 @@ class Samples:
         return bool(((self.target_values == 0) | (self.target_values == 1)).all())
 
     def require_probabilities(self) -> None:
-        """Check that a network whose outputs are probabilities can be fitted to these targets; an
-        `InputError` names the first one that is below 0 or above 1.
+        """Check that all targets are in [0, 1], as needed if the outputs are probabilities.
+
+        Raises an `InputError` that names the first target outside [0, 1].
         """
         expected = "a number from 0 to 1, as the output of the network is sigmoid"
         for name, values in zip(self.targets, self.target_values.T, strict=True):
@@ -68,8 +70,9 @@ class Samples:
 
 
 def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequence[str]) -> Samples:
-    """Read the inputs and the targets of every row of a CSV, whose columns are all different; other
-    columns are left alone. For errors see `read_columns`.
+    """Read the inputs and the targets of every row of a CSV file; other columns are ignored.
+
+    All names must be different. For errors see `read_columns`.
     """
     values = read_columns(path, [*inputs, *targets])
     parts = values[:, : len(inputs)], values[:, len(inputs) :]
@@ -77,10 +80,11 @@ def read_samples(path: str | os.PathLike, inputs: Sequence[str], targets: Sequen
 
 
 def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
-    """Read some columns of a CSV, whose first line has their names: float64 of shape (n, names),
-    all finite and at most 1e30 in size. Memory follows the numbers, and never what the file claims.
+    """Read some columns of a CSV file whose first line contains the names of its columns.
 
-    Raises `InputError` where the file is larger than 1 GiB, or anything is wrong with it.
+    Returns float64 of shape (n, names), all finite and at most 1e30 in absolute value. The file is
+    read in parts, so that the memory use depends on the numbers in the selected columns. Raises
+    `InputError` if the file is larger than 1 GiB or invalid.
     """
     where = os.fspath(path)
     with open_input(path, _EXPECTED) as file:
@@ -104,10 +108,10 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
 
 
 def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
-    """Choose the rows that are kept from training, to test the network with; bool, shape (count,).
+    """Select random rows for testing, which are not used for training; bool, shape (count,).
 
-    They are a share of all rows, rounded to whole rows; `ConfigError` is raised where none is left
-    to train with.
+    Their number is `share` times `count`, rounded. Raises `ConfigError` if no row is left for
+    training.
     """
     held_out = round(share * count)
     if held_out >= count:
@@ -120,7 +124,7 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
 
 
 def _place(where: str, name: str, present: list[str]) -> int:
-    """Return the place of a column; it has to be there once."""
+    """Return the index of a column; raise an error unless it exists exactly once."""
     listed = ", ".join(present)[:200]
     times = present.count(name)
     if times > 1:
@@ -134,7 +138,7 @@ def _place(where: str, name: str, present: list[str]) -> int:
 
 
 def _numbers(where: str, cells: np.ndarray, names: Sequence[str], first_line: int) -> np.ndarray:
-    """Convert cells to numbers; an error names the first that is none, columns first."""
+    """Convert cells to numbers, or raise an error for the first invalid cell, column by column."""
     try:
         values = cells.astype(np.float64)
         if (np.abs(values) <= LARGEST_NUMBER).all():

@@ -1,4 +1,4 @@
-"""A network fitted to a table, on disk: weights, columns and scaling; enough to predict."""
+"""The model of a table, as stored in a file: weights, columns and scaling."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -61,8 +61,9 @@ class TableModel(StoredModel[Sequential]):
         return self.settings.build(*sizes, ZeroGenerator())
 
     def predict(self, values: np.ndarray) -> np.ndarray:
-        """Predict targets, in the table's own units, from values in the order of `inputs`: both
-        float64, shape (n, columns). The network computes in the precision of its training.
+        """Predict targets in the units of the table, from values in the order of `inputs`.
+
+        Both are float64, shape (n, columns). The network computes in the precision of its training.
         """
         network = self.network(HOST, self.dtype)
         found = np.empty((len(values), len(self.targets)))
@@ -73,11 +74,11 @@ class TableModel(StoredModel[Sequential]):
         return self.target_scaling.undo(found)
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights, shape (inputs, targets), and intercepts of a network without hidden
-        layers, in the table's own units; raises ValueError where it has any.
+        """Return the weights and intercepts of a network without hidden layers.
 
-        The targets are ``inputs @ weights + intercepts``; with the output ``sigmoid``, that is what
-        the sigmoid is taken of.
+        Weights have shape (inputs, targets); both are in the units of the table. The targets are
+        ``inputs @ weights + intercepts``, or the sigmoid of this for the output ``sigmoid``. Raises
+        ValueError if the network has hidden layers.
         """
         if self.settings.widths:
             raise ValueError(f"{len(self.settings.widths)} hidden layers have no coefficients")

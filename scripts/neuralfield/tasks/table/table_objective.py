@@ -1,4 +1,4 @@
-"""Fitting a network to a table: rows, their targets, and how far the network is off."""
+"""The objective of fitting a network to a table: rows, targets, loss and error."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,26 +11,26 @@ from neuralfield.system.device import Array
 from neuralfield.tasks.task import Objective
 
 BLOCK_ROWS = {"cpu": 1024, "gpu": 1 << 18}
-"""Rows that pass through the network together, by the kind of device."""
+"""Number of rows in a block, by the kind of device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableObjective(Objective):
-    """A network, the rows that it is fitted to, and how."""
+    """The objective of fitting a network to the rows of a table."""
 
     network: Sequential
     inputs: np.ndarray  # float64, shape (n, inputs); in the network's units
     targets: np.ndarray  # float64, shape (n, targets); in the network's units
     target_spread: np.ndarray
-    """float64, shape (targets,); from the network's units to the table's, in which squared errors
-    are counted."""
+    """Factors from the network's units to the table's units, in which squared errors are measured;
+    float64, shape (targets,)."""
     counts_wrong: bool
-    """Whether targets are classes, and errors are counted: a value is wrong where it is on the
-    other side of 1/2."""
+    """Whether targets are classes, so that the error is the share of wrong values. A value is wrong
+    if it is on the other side of 1/2 than the target."""
 
     @cached_property
     def data(self) -> tuple[Array, Array, Array]:
-        """Inputs and targets of all rows, and the squared spread of the targets."""
+        """The inputs and targets of all rows, and the squared spread of the targets."""
         inputs, targets = (
             self.device.asarray(array, dtype=self.dtype) for array in (self.inputs, self.targets)
         )
@@ -54,7 +54,7 @@ class TableObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes kept of each row: as it was read, and in the network's precision."""
+        """The bytes kept for each row: as it was read, and in the network's precision."""
         return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + self.itemsize)
 
     @property

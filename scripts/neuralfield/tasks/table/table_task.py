@@ -21,21 +21,22 @@ from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
 RMSE = Measure("rmse", math.sqrt, "{:.4g} off")
-"""The measure of squared errors, in the targets' own units."""
+"""The measure for squared errors, in the targets' units."""
 
 
 @dataclass(frozen=True)
 class TableTask(Task):
-    """Samples, the network that is fitted to them, and how."""
+    """The task of fitting a network to samples."""
 
-    samples: Samples  # all rows, those that are held out among them
+    samples: Samples  # all rows, including those that are held out
     network: Dense
     training: SampleTraining
     scale_inputs: str = "standard"
-    """See `neuralfield.nn.scaling.fit_scaling`, which is given the training rows."""
+    """Rule of `neuralfield.nn.scaling.fit_scaling`, which is applied to the training rows."""
     scale_targets: str = "auto"
-    """The same, or ``auto``: as they are for a sigmoid output, and standard for a linear one."""
-    held_out_share: float = 0.0  # part of the rows that is kept for evaluation; see `held_out_rows`
+    """A rule like `scale_inputs`, or ``auto``: none for a sigmoid output, standard for a linear
+    output."""
+    held_out_share: float = 0.0  # fraction of the rows for evaluation; see `held_out_rows`
 
     def __post_init__(self) -> None:
         is_sigmoid = self.network.output == "sigmoid"
@@ -55,7 +56,7 @@ class TableTask(Task):
     def from_settings(
         cls, samples: Samples, settings: Mapping[str, Any], training: Mapping[str, Any]
     ) -> Self:
-        """Make a task as the sections `tables` and `training` of a config describe it."""
+        """Create a task from the sections `tables` and `training` of a config."""
         return cls(
             samples,
             Dense.from_mapping(settings["network"]),
@@ -67,7 +68,8 @@ class TableTask(Task):
 
     @property
     def measure(self) -> Measure:
-        """Accuracy of a sigmoid whose targets are all 0 or 1, and else the error's root."""
+        """Accuracy if the output is a sigmoid and all targets are 0 or 1; otherwise the root mean
+        squared error."""
         return ACCURACY if self._counts_wrong else RMSE
 
     @cached_property
@@ -126,7 +128,7 @@ class TableTask(Task):
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Take the mean over a few thousand rows, in the network's units."""
+        """Return the mean squared error over a few thousand rows, in the network's units."""
         inputs, targets = self._scaled
         rows = some_of(len(inputs))
         values = network(device.asarray(inputs[rows], dtype=dtype)).data

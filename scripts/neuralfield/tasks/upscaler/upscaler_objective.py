@@ -1,4 +1,4 @@
-"""Fitting an upscaler: crops of an image, and of what is left of it when it is reduced."""
+"""The objective of fitting an upscaler: crops of an image, and of its reduced version."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +14,14 @@ from neuralfield.system.random_streams import STREAM_CROP, philox, uniform
 from neuralfield.tasks.task import Objective
 
 ENLARGING = "lanczos"
-"""The enlargement that the network corrects."""
+"""Filter of the enlargement that the network corrects."""
 
 _BLOCK_CROPS = {"cpu": 1, "gpu": 32}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpscalerObjective(Objective):
-    """A network, the image that it learns to enlarge, and how."""
+    """The objective of fitting an upscaler to an image."""
 
     network: UpscalingNetwork
     settings: Upscaler
@@ -45,7 +45,7 @@ class UpscalerObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes of the image and its copies, for each crop of a step."""
+        """The bytes of the image and its copies, divided by the crops of a step."""
         return 3 * self.itemsize * self.values.size // self.batches.sample_count
 
     @property
@@ -55,11 +55,12 @@ class UpscalerObjective(Objective):
 
 
 class Crops:
-    """Squares of an image, and of the same reduced and enlarged again.
+    """Random square crops of an image, and of the image after it is reduced and enlarged again.
 
-    The image is reduced with the exact box filter and enlarged to its size; the network, given
-    that, is to make the image. `light` is the image, shape (height, width, channels), and
-    `enlarged` the other one with `reach` pixels around it; `side` is that of a square.
+    The image is reduced with the exact box filter, and enlarged to its original size; the network
+    is trained to reconstruct the image from it. `light` is the image, shape (height, width,
+    channels); `enlarged` is the reduced and enlarged image with a margin of `reach` pixels; `side`
+    is the side of a crop in pixels.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class Crops:
         self.light = device.asarray(light, dtype=dtype)
 
     def of_step(self, samples: Array, step: int) -> tuple[Array, Array]:
-        """Cut the crops of a step, numbered by `samples`, at random places, flipped and turned: a
-        pure function of seed and step.
+        """Return the crops of a step with the indices `samples`.
 
-        Returns enlarged ones, shape (n, side + 2 reach, side + 2 reach, channels), and their light,
-        (n, side, side, channels).
+        Their positions and orientations are random, and depend only on seed, step and index.
+        Returns crops of `enlarged`, shape (n, side + 2 reach, side + 2 reach, channels), and of
+        `light`, shape (n, side, side, channels).
         """
         words = philox(np, (to_host(samples), 0, step, STREAM_CROP), self._random_seed)
         seen, inputs, targets = self.side + 2 * self.reach, [], []
@@ -94,12 +95,12 @@ class Crops:
 
 
 def crop_side(settings: Upscaler, values: np.ndarray) -> int:
-    """Return the side of a square in pixels; the image may be smaller than the settings ask for."""
+    """Return the side of a crop in pixels: that of the settings, or less for a small image."""
     return min(settings.crop, *values.shape[:2])
 
 
 def reduced_and_enlarged(light: np.ndarray, factor: int) -> np.ndarray:
-    """Return an image without the detail that `factor` times as few pixels along each side hold."""
+    """Reduce an image by `factor`, and enlarge it to its original size, so that detail is lost."""
     height, width, _ = light.shape
     small = resized(light, (max(1, width // factor), max(1, height // factor)), "box")
     return resized(small, (width, height), ENLARGING)
@@ -111,13 +112,13 @@ def resized(
     filter: str,
     window: tuple[float, float, float, float] | None = None,
 ) -> np.ndarray:
-    """Resize channel by channel, see `neuralfield.images.resizing.resize_channel`."""
+    """Resize each channel with `neuralfield.images.resizing.resize_channel`."""
     channels = (np.ascontiguousarray(light[..., c]) for c in range(light.shape[2]))
     return np.stack([resize_channel(c, size_px, filter, window) for c in channels], axis=2)
 
 
 def turned(square: Array, symmetry: int) -> Array:
-    """Lay down in one of eight ways an array of shape (height, width, channels)."""
+    """Apply one of the eight symmetries of a square to an array (height, width, channels)."""
     if symmetry & 1:
         square = square.swapaxes(0, 1)
     if symmetry & 2:

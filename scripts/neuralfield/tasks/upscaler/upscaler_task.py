@@ -15,22 +15,22 @@ from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjecti
 
 _CROPS_JUDGED = 16
 _STEP_JUDGED = 2**32 - 1
-"""The step of the crops that networks are judged by: no training reaches it."""
+"""Step whose crops are used to evaluate networks; no training reaches it."""
 
 
 @dataclass(frozen=True)
 class UpscalingTask(FittedImage[Upscaler]):
-    """An image, the upscaler that learns how it is enlarged, and how."""
+    """The task of fitting an upscaler to an image."""
 
     def fresh_network(self) -> UpscalingNetwork:
-        """Build the network with fresh weights, and the image."""
+        """Create the network with initial weights and the image."""
         network = build_field(self.field, self.shape, self.training.random_seed)
         network.image[...] = self.values
         return network
 
     @property
     def smallest_batch_pixels(self) -> int:
-        """One crop."""
+        """The number of pixels in one crop."""
         return self.field.crop**2
 
     def objective(self, network: UpscalingNetwork, **shared: Unpack[Shared]) -> UpscalerObjective:
@@ -57,7 +57,7 @@ class UpscalingTask(FittedImage[Upscaler]):
 
     @np.errstate(all="ignore")
     def squared_error(self, network: UpscalingNetwork, device: Device, dtype: str) -> float:
-        """Take the mean over some crops."""
+        """Return the mean squared error over some crops."""
         crops = Crops(self.field, self.values, self.training.random_seed, device, dtype)
         enlarged, target = crops.of_step(np.arange(_CROPS_JUDGED), _STEP_JUDGED)
         return float(((network(enlarged).data - target) ** 2).mean())
