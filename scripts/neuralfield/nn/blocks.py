@@ -1,11 +1,11 @@
 """Batches of pixels that are spread evenly over an image.
 
-The image is cut into as many blocks as a batch has pixels, and each step takes one pixel of every
-block: stratified sampling (Cochran, "Sampling Techniques", third edition, 1977, chapter 5). The
-gradient of such a batch varies less from step to step than that of pixels from anywhere, as each
-part of the image has its share of every batch. Within a block pixels are sampled without
-replacement: each comes once before any comes again, and steps of the golden ratio keep those that
-follow each other far apart (Kronecker's sequence, modulo the number of pixels).
+The image is divided into blocks, one for each pixel of a batch, and each step samples one pixel of
+every block: stratified sampling (Cochran, "Sampling Techniques", third edition, 1977, chapter 5).
+The gradient of such a batch varies less from step to step than that of independent random pixels,
+because every batch contains pixels from each part of the image. Within a block, pixels are sampled
+without replacement: each pixel is used once before any is used again. The stride is the golden
+ratio, so that successive pixels are far apart (Kronecker's sequence, modulo the number of pixels).
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _GOLDEN_RATIO = (1 + sqrt(5)) / 2
 
 @dataclass(frozen=True)
 class Blocks:
-    """An image that is cut into blocks of nearly the same size, one for each slot of a batch.
+    """The division of an image into blocks of nearly equal size, one for each slot of a batch.
 
-    The cuts are exact in whole numbers, so that kernels find the same ones. Slot s is in row ``r =
-    s * rows // count`` of the blocks, and this row's first slot is ``ceil(r * count / rows)``. Of a
-    row of c slots, slot j has the columns from ``j * width // c`` and the lines from ``r * height
-    // rows`` on, up to those where the next slot and the next row begin.
+    It uses integer arithmetic, so that kernels compute exactly the same blocks. Slot s is in row
+    ``r = s * rows // count`` of the blocks, whose first slot is ``ceil(r * count / rows)``. In a
+    row of c slots, the block of slot j begins at column ``j * width // c`` and at line ``r * height
+    // rows``; it ends where those of the next slot and of the next row begin.
     """
 
     xp: ModuleType  # ``numpy`` or ``cupy``
@@ -38,18 +38,18 @@ class Blocks:
 
     @property
     def rows(self) -> int:
-        """Rows of blocks: as many as make the blocks nearly square."""
+        """The number of rows of blocks, for which blocks are nearly square."""
         fewest, most = -(-self.count // self.width), min(self.height, self.count)
         return max(fewest, min(round(sqrt(self.count * self.height / self.width)), most))
 
     @property
     def first_slots(self) -> np.ndarray:
-        """Each row's first slot, and last of all `count`; int64, shape (rows + 1,), on the host."""
+        """The first slot of each row, followed by `count`; int64, shape (rows + 1,), on the CPU."""
         return -(-np.arange(self.rows + 1) * self.count // self.rows)
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of pixels that a block can have, at most eight."""
+        """The numbers of pixels that blocks can have; at most eight different ones."""
         return sorted(
             {
                 width * height
@@ -61,7 +61,7 @@ class Blocks:
 
     @property
     def strides(self) -> list[int]:
-        """Return the distance between the pixels of two steps, in a block of each of `sizes`."""
+        """The stride between the pixels of successive steps, for a block of each of `sizes`."""
         return [_stride(size) for size in self.sizes]
 
     def sides(self) -> tuple[Array, Array, Array, Array]:
@@ -76,10 +76,10 @@ class Blocks:
         return left, top, right - left, bottom - top
 
     def pixels(self, step: int, seed: int) -> Array:
-        """Return one pixel of each block, for the step after `step` others; int64, shape (count,).
+        """Return one pixel of each block for a step, counted from 0; int64, shape (count,).
 
-        In a block of n pixels, which are numbered line by line, step t takes number ``(start + t %
-        n * stride) % n``. The start is random for each block, and another one every n steps.
+        In a block of n pixels, which are numbered line by line, step t uses pixel ``(start + t % n
+        * stride) % n``. The start is random for each block, and is sampled again every n steps.
         """
         corner, width, size, kind = self._lookup
         cycles = tuple(step // size for size in self.sizes)
@@ -94,8 +94,8 @@ class Blocks:
 
     @cached_property
     def _lookup(self) -> tuple[Array, Array, Array, Array]:
-        """First pixel, width, size, and the place of the size in `sizes`, of each block; int32 and
-        int8."""
+        """The first pixel, the width and the size of each block (int32), and the index of the size
+        in `sizes` (int8)."""
         left, top, width, height = self.sides()
         top *= self.width
         top += left
@@ -106,7 +106,7 @@ class Blocks:
 
 @lru_cache(maxsize=4)
 def _starts(blocks: Blocks, cycles: tuple[int, ...], seed: int) -> Array:
-    """Sample a pixel's number in each block, with the `cycles` of blocks of each size before."""
+    """Sample the starting pixel of each block; `cycles` are the completed cycles for each size."""
     xp, (*_, size, kind) = blocks.xp, blocks._lookup
     cycle = xp.asarray(cycles)[kind]
     word = philox(xp, (xp.arange(blocks.count), 0, cycle, STREAM_ORDER), seed)[0]
@@ -114,12 +114,12 @@ def _starts(blocks: Blocks, cycles: tuple[int, ...], seed: int) -> Array:
 
 
 def _parts(whole: int, parts: int) -> set[int]:
-    """Return the sizes of the parts of a whole: a number, or two that differ by one."""
+    """Return the sizes of nearly equal parts of a whole: one number, or two that differ by one."""
     return {whole // parts, -(-whole // parts)}
 
 
 def _stride(size: int) -> int:
-    """Find the first number from size / golden ratio on that has no common divisor with `size`."""
+    """Return the smallest number of at least size / golden ratio that is coprime to `size`."""
     stride = max(1, int(size / _GOLDEN_RATIO))
     while gcd(stride, size) > 1:
         stride += 1

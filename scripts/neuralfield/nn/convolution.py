@@ -1,11 +1,12 @@
-"""Convolution of images as matrix products, its forward beside its backward.
+"""Convolution of images as matrix products, with forward and backward pass.
 
 Windows are copied into the rows of a matrix, as in "im2col" (Chellapilla et al., "High performance
-convolutional neural networks for document processing", IWFHR 2006), but a row serves a tile of
-several neighbouring places: it holds all columns that the tile sees, and a banded matrix holds the
-weights once for each place, with zeros between. Neighbours see mostly the same columns. Copying
-them once saves more time than multiplying with the zeros costs, and the gradient of the input,
-which adds up the rows where tiles overlap, has fewer rows to add.
+convolutional neural networks for document processing", IWFHR 2006), but each row contains the
+windows of a tile of several neighbouring positions. A row contains all columns of the image that
+the tile needs, and a banded matrix contains the weights once for each position of the tile, with
+zeros in between. Neighbouring windows mostly contain the same columns: copying these only once
+saves more time than the multiplications by zeros cost. The gradient of the input, a sum of rows
+where tiles overlap, also has fewer terms.
 """
 
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
 
 BLOCK_VALUES = {"numpy": 1 << 17, "cupy": 1 << 26}
-"""About the number of window values in memory at once: a core's cache, or little of a GPU's memory.
-It affects the result, because gradients of weights are summed block by block."""
+"""Approximate number of window values in memory at a time, which fits in the cache of a CPU core or
+in a small part of a GPU's memory. The result depends on it, because gradients of weights are summed
+block by block."""
 
 _MOST_PLACES = 16
 _COPY_COST = 50
-"""Multiplications that take as long as copying a value, forward and backward together."""
+"""Time to copy a value, in multiplications, for forward and backward pass together."""
 
 Block = tuple[slice, slice]
 """Slices of the images, and of the lines of the result."""
@@ -36,29 +38,29 @@ class _Plan:
     """
 
     batch: int
-    places: tuple[int, int]  # where the kernel lies: height and width of the result
+    places: tuple[int, int]  # positions of the kernel: height and width of the result
     kernel: tuple[int, int]
     channels_in: int
     channels_out: int
-    tile: int  # neighbouring places that share a row; divides the width of the result
+    tile: int  # neighbouring positions that share a row; divides the width of the result
 
     @property
     def tiles(self) -> int:
-        """Tiles in a line of the result."""
+        """The number of tiles in a line of the result."""
         return self.places[1] // self.tile
 
     @property
     def columns(self) -> int:
-        """Columns of the image that a tile sees."""
+        """The number of columns of the image that a tile needs."""
         return self.tile + self.kernel[1] - 1
 
     @property
     def row_values(self) -> int:
-        """Values in a row of the matrix of windows."""
+        """The number of values in a row of the matrix of windows."""
         return self.kernel[0] * self.columns * self.channels_in
 
     def blocks(self, library: str) -> Iterator[Block]:
-        """Yield the images, or lines of one image, of each block of work."""
+        """Yield blocks of several images, or of several lines of one image."""
         lines = max(1, BLOCK_VALUES[library] // (self.tiles * self.row_values))
         images = max(1, lines // self.places[0])
         lines = min(lines, self.places[0])
@@ -78,10 +80,10 @@ class _Plan:
         )
 
     def overlaps(self, padded: Array) -> list[tuple[int, slice, Array]]:
-        """Return views of the images in which no two tiles see the same value.
+        """Return views of the images in each of which no two tiles contain the same value.
 
-        Each comes with its kernel line and its columns of a tile; the views' axes are those of
-        `windows`, less the kernel line.
+        Each item is a kernel line, a slice of a tile's columns, and a view. The axes of the view
+        are those of `windows` without the kernel line.
         """
         windows, found = self.windows(padded), []
         for line in range(self.kernel[0]):
@@ -91,7 +93,7 @@ class _Plan:
         return found
 
     def band(self, weight: Array) -> Array:
-        """Repeat weights for each place of a tile: (row values, tile * channels out)."""
+        """Repeat weights for each position of a tile: (row values, tile * channels out)."""
         band = namespace_of(weight).zeros(self._band_shape, dtype=weight.dtype)
         for place in range(self.tile):
             band[:, place : place + self.kernel[1], :, place] = weight
@@ -116,12 +118,12 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: in
     y[n, i, j, o] = bias[o] + sum over a, b, c of
     x[n, i + a - padding, j + b - padding, c] weight[a, b, c, o], where x is 0 outside the images.
 
-    Shapes are (batch, height, width, channels in) of `x`, (kernel height, kernel width, channels
-    in, channels out) of `weight`, and (batch, places along the height, places along the width,
-    channels out) of the result. The result does not depend on the order of threads. Besides input,
-    result and their gradients, and a padded copy of the input where there is padding, about
-    `BLOCK_VALUES` values are in memory (more only where a single line of the result takes more).
-    Raises `ConfigError` where the shapes do not match.
+    The shape of `x` is (batch, height, width, channels in), that of `weight` (kernel height, kernel
+    width, channels in, channels out), and that of the result (batch, positions along the height,
+    positions along the width, channels out). The result is deterministic. In addition to the input,
+    the result and their gradients, and a padded copy of the input if there is padding, about
+    `BLOCK_VALUES` values are in memory (more only if a single line of the result needs more).
+    Raises `ConfigError` if the shapes do not match.
     """
     plan = _plan(x.shape, weight.shape, padding)
     if bias is not None and bias.shape != weight.shape[3:]:
@@ -157,7 +159,7 @@ def window_places(
     padding: int = 0,
     where: str,
 ) -> tuple[int, int]:
-    """Count the places of a window along the height and the width of an image with these sides.
+    """Return the number of positions of a window along the height and the width of an image.
 
     Raises `ConfigError`, which names the operation or setting `where`, if the window is larger
     than the padded image.
@@ -178,7 +180,7 @@ def require_images(shape: tuple[int, ...], where: str) -> None:
 
 
 def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: int) -> _Plan:
-    """Check the shapes, and choose how many neighbouring places share a row."""
+    """Check the shapes, and choose the number of neighbouring positions that share a row."""
     require_images(x, "conv2d")
     if len(weight) != 4:
         expected = "shape (kernel height, kernel width, channels in, channels out)"
@@ -212,10 +214,10 @@ def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
 def _backward(
     plan: _Plan, padded: Array, weight: Array, g: Array, *, into_x: bool
 ) -> tuple[Array | None, Array]:
-    """Compute gradients of the padded images, with `into_x`, and of the weights."""
+    """Compute the gradients of the padded images, only if `into_x` is set, and of the weights."""
     xp = namespace_of(padded)
     windows = plan.windows(padded)
-    # a first axis of length 1: CuPy may sum products of plain matrices in another order
+    # the first axis has length 1, because CuPy may sum products of plain matrices in another order
     band = plan.band(weight).T[None]
     band_gradients = xp.zeros((1, plan.row_values, band.shape[1]), dtype=padded.dtype)
     gradients = xp.zeros_like(padded) if into_x else None
@@ -229,7 +231,7 @@ def _backward(
         if into_x:
             xp.matmul(row_gradients, band, out=rows)
             parts = rows.reshape(block.shape)
-            # tiles of one view do not overlap, and the views are added one after another
+            # tiles of a view do not overlap, and views are added one after another
             for line, columns, view in overlaps:
                 view[images, lines] += parts[:, :, :, line, columns]
     return gradients, plan.kernel_of(band_gradients)
@@ -242,7 +244,7 @@ class _Buffer:
         self._like, self._memory = like, None
 
     def copy_of(self, view: Array) -> Array:
-        """Copy a view into contiguous memory, over the previous copy."""
+        """Copy a view into contiguous memory, overwriting the previous copy."""
         if self._memory is None:
             self._memory = namespace_of(self._like).empty(view.size, dtype=self._like.dtype)
         copy = self._memory[: view.size].reshape(view.shape)

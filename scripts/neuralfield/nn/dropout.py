@@ -1,4 +1,4 @@
-"""Dropout whose masks are a function of seed, step and sample, with no state to save."""
+"""Dropout with masks that are a function of seed, step and sample, so that there is no state."""
 
 from dataclasses import dataclass
 
@@ -8,25 +8,25 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import STREAM_DROPOUT, philox
 
 _WORDS = 4
-"""Random numbers for each counter."""
+"""Number of random numbers per counter."""
 
 
 @dataclass(frozen=True)
 class TrainingCall:
-    """The counters of the random numbers of a network that is called in training.
+    """The counters for the random numbers of one call of a network in training.
 
-    A sample's random numbers do not depend on its batch or block: blocks can be computed
-    separately, and a resumed training goes on with the same bytes.
+    The random numbers of a sample do not depend on its batch or block, so that blocks can be
+    computed separately, and a resumed training has the same results.
     """
 
     random_seed: int
-    step: int  # steps taken before, below 2 ** 32
+    step: int  # number of completed steps, below 2 ** 32
     samples: Array  # int64, shape (n,); indices of the samples in the data, below 2 ** 32
 
 
 @dataclass(frozen=True)
 class Dropout:
-    """A place where a network drops values in training; see `dropout` for the rate."""
+    """A layer that drops values in training; see `dropout` for the rate."""
 
     rate: float
 
@@ -36,13 +36,12 @@ class Dropout:
 
 
 def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:
-    """Set each value of x, shape (n, ...), to 0 with probability `rate`, and divide the others by 1
-    - `rate`, which is in [0, 1).
+    """Set each value of x to 0 with probability `rate`, and divide the others by (1 - `rate`).
 
-    The mean of a value is unchanged, so that inference needs no factor (Srivastava et al.,
-    "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, section 10).
-    `call` has the counters of these n samples. `layer` is the number of this dropout in the
-    network, below 2 ** 24; each has its own random numbers.
+    The shape of x is (n, ...), and `rate` is in [0, 1). The mean of a value is unchanged, so that
+    inference needs no factor (Srivastava et al., "Dropout: a simple way to prevent neural networks
+    from overfitting", JMLR 2014, section 10). `call` has the counters of the n samples. `layer` is
+    the index of this dropout layer in the network, below 2 ** 24; each has its own random numbers.
     """
     if len(call.samples) != len(x.data):
         raise ValueError(f"dropout: {len(x.data)} values in, but {len(call.samples)} samples")

@@ -35,7 +35,7 @@ class Layer(Protocol):
 
 
 def _named(weight: Tensor, bias: Tensor | None) -> Mapping[str, Tensor]:
-    """Return the trained tensors of a layer, by name."""
+    """Return the trainable tensors of a layer by name."""
     return {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
 
 
@@ -75,7 +75,7 @@ class Conv2d:
     padding: int = 0
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(batch, height, width, channels in) -> (batch, places, places, channels out)."""
+        """Apply the convolution to images, shape (batch, height, width, channels in)."""
         return conv2d(x, self.weight, self.bias, padding=self.padding)
 
     @property
@@ -84,14 +84,14 @@ class Conv2d:
 
 
 class Nonlinearity(Protocol):
-    """A function after a layer. Engines know it by its name, and leave unknown ones to the tape."""
+    """A function after a layer. Engines identify it by name, and use the tape for unknown names."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def frequency(self) -> float:
-        """Factor on the layer's output, before the function."""
+        """The factor by which the layer's output is multiplied before the function is applied."""
         ...
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def plain_weights(fan_in: int, fan_out: int, generator: np.random.Generator) -> 
 def siren_weights(
     fan_in: int, fan_out: int, generator: np.random.Generator, *, omega_0: float, is_first: bool
 ) -> np.ndarray:
-    """Sample uniform weights for sines, whose inputs then have the same spread at every depth.
+    """Sample uniform weights for sines, so that their inputs have the same spread in every layer.
 
     First layer: U(+-1 / fan_in), no square root; the others: U(+-sqrt(6 / fan_in) / omega_0).
     Source: Sitzmann et al. 2020, section 3.2 and theorem 1.8 of the supplement.
@@ -165,7 +165,7 @@ INITIALIZERS: dict[str, Initializer] = {
     "relu": he_weights,
     "sine": partial(siren_weights, omega_0=1.0, is_first=False),
 }
-"""The initialisation for each activation."""
+"""Initializer for each activation."""
 
 
 def make_linear(
@@ -176,10 +176,10 @@ def make_linear(
     *,
     bias: bool = True,
 ) -> Linear:
-    """Make a trainable layer with fresh weights and biases U(+-1 / sqrt(fan_in)).
+    """Create a trainable layer with initial weights, and biases from U(+-1 / sqrt(fan_in)).
 
-    Weights are float64, and the network's `to` rounds them: trainings in float32 and float64 start
-    from the same weights.
+    Weights are float64, and are rounded by the network's `to`, so that trainings in float32 and
+    float64 start from the same weights.
     """
     weight = Tensor(initializer(fan_in, fan_out, generator), differentiable=True)
     if not bias:
@@ -195,7 +195,7 @@ def make_layers(
     *,
     bias: bool = True,
 ) -> list[Linear]:
-    """Make a layer of each shape, (fan_in, fan_out); see `make_linear`."""
+    """Create a layer for each shape (fan_in, fan_out); see `make_linear`."""
     return [make_linear(*shape, initializer, generator, bias=bias) for shape in shapes]
 
 
@@ -207,10 +207,10 @@ def make_conv2d(
     generator: np.random.Generator,
     padding: int = 0,
 ) -> Conv2d:
-    """Make a trainable convolution with fresh float64 weights; see `make_linear` and
-    `neuralfield.nn.convolution.conv2d`.
+    """Create a trainable convolution with initial weights in float64.
 
-    The `fan_in` of the initialisation is the number of values in a window.
+    See `make_linear` and `neuralfield.nn.convolution.conv2d`. The `fan_in` of the initialisation is
+    the number of values in a window.
     """
     fan_in = kernel[0] * kernel[1] * channels_in
     rows = make_linear(fan_in, channels_out, initializer, generator)

@@ -1,4 +1,4 @@
-"""Losses. Each is a mean over all values, fused with its derivative."""
+"""Losses, each a mean over all values that is fused with its derivative."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,16 +8,16 @@ from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.errors import ConfigError
 
 Loss = Callable[[Tensor, Array, int], Tensor]
-"""(values, target, count) -> the sum of the loss over all values, divided by `count`.
+"""Function (values, target, count) -> the sum of the loss over all values, divided by `count`.
 
 `count` is the number of values in the whole batch; `values` may be one block of it.
 """
 
 LOSSES = ("mse", "binary_cross_entropy", "huber")
-"""The names of losses of values; that of classes is `softmax_cross_entropy`."""
+"""Names of the losses of values; the loss of classes is `softmax_cross_entropy`."""
 
 PROBABILITY_MARGIN = 1e-7
-"""Probabilities are clipped this far from 0 and 1, before their logarithm is taken."""
+"""Minimum distance from 0 and 1 to which probabilities are clipped before a logarithm is taken."""
 
 
 def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
@@ -31,12 +31,12 @@ def mean_squared_error(values: Tensor, target: Array, count: int) -> Tensor:
 
 
 def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tensor:
-    """Compute the mean of (mean - target) ** 2 from two independent estimates of each mean:
-    shape (n, 2, channels) for targets of shape (n, channels).
+    """Compute the mean of (mean - target) ** 2 from two independent estimates of each mean.
 
-    The expectation of the product of their errors is the square of the mean's error. The square of
-    one estimate's error would add its variance, which is largest at an edge inside a pixel:
-    networks would blur edges to make it small.
+    Estimates have shape (n, 2, channels), targets (n, channels). The expectation of the product of
+    the two errors is the squared error of the mean. The square of a single error would also contain
+    the variance of the estimate, which is largest at edges inside pixels, so that networks would
+    blur edges to reduce it.
     """
     errors = estimates.data - target[:, None, :]
     return record(
@@ -49,8 +49,8 @@ def squared_error_of_means(estimates: Tensor, target: Array, count: int) -> Tens
 def binary_cross_entropy(values: Tensor, target: Array, count: int) -> Tensor:
     """Compute the mean of -target * log(value) - (1 - target) * log(1 - value).
 
-    Values are clipped to [1e-7, 1 - 1e-7] first, so the loss is always finite. The derivative is
-    taken at the clipped value, so it is not 0 where a clipped value is wrong.
+    Values are first clipped to [1e-7, 1 - 1e-7], so that the loss is always finite. The derivative
+    is that at the clipped value, so that it is not 0 if a clipped value is wrong.
     """
     xp = namespace_of(values.data)
     dtype = values.data.dtype.type
@@ -81,7 +81,7 @@ def softmax_cross_entropy(logits: Tensor, labels: Array, count: int) -> Tensor:
     """Compute the mean of -log(softmax(logits)[label]) over the `count` samples of the whole batch.
 
     Logits have the shape (n, classes), and labels (n,). The largest logit of each sample is
-    subtracted first, so that nothing overflows.
+    subtracted first to avoid overflow.
     """
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
@@ -112,8 +112,10 @@ def softmax(logits: Array) -> Array:
 
 
 def make_loss(name: str, huber_delta: float = 0.1) -> Loss:
-    """Return the loss of a name; `huber_delta` is where ``huber`` turns from square to linear, in
-    units of the values. Raises `ConfigError` where the name is unknown.
+    """Return a loss by name; raises `ConfigError` if the name is unknown.
+
+    `huber_delta`, in units of the values, is the error at which ``huber`` changes from quadratic to
+    linear.
     """
     losses: dict[str, Loss] = {
         "mse": mean_squared_error,

@@ -13,7 +13,7 @@ from neuralfield.system.errors import ConfigError
 
 
 class Trainable(Protocol):
-    """A layer with trained tensors, by name."""
+    """A layer with trainable tensors by name."""
 
     @property
     def parameters(self) -> Mapping[str, Tensor]: ...
@@ -23,14 +23,14 @@ AnyLayer = TypeVar("AnyLayer", bound=Trainable)
 
 
 class Network(Generic[AnyLayer]):
-    """Layers with parameters, from the first to the last; names of parameters are stable."""
+    """A network: a list of layers with parameters, whose names are stable."""
 
     def __init__(self, layers: Sequence[AnyLayer]) -> None:
         self.layers = list(layers)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The trained tensors: ``layers.{index}.{name}``."""
+        """The trainable tensors by name: ``layers.{index}.{name}``."""
         return {
             f"layers.{index}.{name}": tensor
             for index, layer in enumerate(self.layers)
@@ -39,7 +39,7 @@ class Network(Generic[AnyLayer]):
 
     @property
     def hidden_matrices(self) -> frozenset[str]:
-        """Names of the parameters that are matrices between two hidden layers."""
+        """The names of the parameters that are matrices between two hidden layers."""
         hidden = enumerate(self.layers[1:-1], start=1)
         return frozenset(
             f"layers.{index}.{name}"
@@ -50,7 +50,7 @@ class Network(Generic[AnyLayer]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        """Arrays that are sampled once and not trained, but saved with the network."""
+        """The arrays that are saved with the network but not trained, such as random features."""
         return {}
 
     @property
@@ -62,15 +62,13 @@ class Network(Generic[AnyLayer]):
         return sum(tensor.data.size for tensor in self.parameters.values())
 
     def load(self, arrays: dict[str, np.ndarray], source: str) -> None:
-        """Replace all arrays by saved ones from `source`; see `require_same_arrays`."""
+        """Replace all arrays with saved arrays from `source`; see `require_same_arrays`."""
         self.require_same_arrays(arrays, source)
         for name, present in self.arrays.items():
             present[...] = namespace_of(present).asarray(arrays[name])
 
     def require_same_arrays(self, arrays: Mapping[str, np.ndarray], source: str) -> None:
-        """Raise `ConfigError` where the name or the shape of an array from `source` is not this
-        network's.
-        """
+        """Raise `ConfigError` unless names and shapes of arrays from `source` match the network."""
         present = self.arrays
         if set(arrays) != set(present):
             wrong = sorted(set(arrays) ^ set(present))
@@ -95,7 +93,7 @@ class Network(Generic[AnyLayer]):
 
 
 class ZeroGenerator(np.random.Generator):
-    """Gives zeros instead of random numbers, in no time, to a network whose weights are loaded."""
+    """A generator that returns zeros, which is fast, for networks whose weights are then loaded."""
 
     def __init__(self) -> None:
         super().__init__(np.random.PCG64(0))
@@ -124,8 +122,9 @@ class Sequential(Network[Linear | Conv2d]):
         self.operations = list(operations)
 
     def __call__(self, inputs: Array, training: TrainingCall | None = None) -> Tensor:
-        """Apply all operations to inputs of shape (n, ...), of the network's dtype and device;
-        nothing is dropped without `training`.
+        """Apply all operations to inputs of shape (n, ...), with the network's dtype and device.
+
+        Dropout is applied only if `training` is given.
         """
         x, dropouts = Tensor(inputs), 0
         for operation in self.operations:
@@ -139,7 +138,7 @@ class Sequential(Network[Linear | Conv2d]):
 
 
 _BYTES_PER_WEIGHT = 16
-"""A weight in float64, and its copy while the network is made."""
+"""Memory of a weight in float64, and of its copy while the network is created."""
 
 _ALWAYS_FREE_BYTES = 1 << 28
 
@@ -148,14 +147,14 @@ Shapes = Sequence[tuple[int, int]]
 
 
 def require_memory_for(shapes: Shapes, where: str) -> None:
-    """Check that a network fits into memory, before it is made; raises `ResourceError`."""
+    """Check that a network fits in memory, before it is created; raises `ResourceError`."""
     weights = sum(into * out for into, out in shapes)
     if (needed_bytes := _BYTES_PER_WEIGHT * weights) > _ALWAYS_FREE_BYTES:
         require_memory(needed_bytes, HOST, where, "make the network smaller")
 
 
 def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
-    """Check that arrays of a file are floats of 32 or 64 bits, finite in 32; raises ValueError."""
+    """Raise ValueError unless arrays of a file are float32 or float64, and finite in float32."""
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} of type {array.dtype}")
@@ -165,11 +164,11 @@ def require_numbers(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def require_enough(arrays: Mapping[str, np.ndarray], shapes: Shapes, claimed: object) -> None:
-    """Check that a file has as many weights as the network of its settings; raises ValueError.
+    """Raise ValueError if a file has fewer weights than the network that its settings describe.
 
-    Settings can describe a network larger than any memory, so this comes before it is built.
-    `shapes` is empty where they are unknown, which is an error, too; `claimed` is the settings, for
-    the message.
+    This is checked before the network is created, because settings can describe a network that does
+    not fit in memory. `shapes` is empty if they are unknown, which is also an error; `claimed` are
+    the settings, for the message.
     """
     values = sum(array.size for array in arrays.values())
     needed = sum(into * out for into, out in shapes)

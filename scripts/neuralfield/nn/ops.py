@@ -1,4 +1,4 @@
-"""The operations of the tape: each forward beside its backward."""
+"""The operations of the tape, each with forward and backward pass."""
 
 import itertools
 import math
@@ -12,14 +12,14 @@ from neuralfield.system.device import Array, namespace_of
 
 
 def as_tensor(value: Tensor | Array | float, like: Tensor) -> Tensor:
-    """Turn `value` into a constant of the library and dtype of `like`, unless it is a tensor."""
+    """Convert `value` to a constant with the library and dtype of `like`, unless it is a tensor."""
     if isinstance(value, Tensor):
         return value
     return Tensor(namespace_of(like.data).asarray(value, dtype=like.data.dtype))
 
 
 def _sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Undo broadcasting: add up the gradients of the copies of each element."""
+    """Reverse broadcasting: sum the gradients of the copies of each element."""
     if gradient.shape == shape:
         return gradient
     leading = gradient.ndim - len(shape)
@@ -62,7 +62,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute x @ weight + bias in a buffer; shapes (n, fan_in), (fan_in, fan_out), (fan_out,)."""
+    """Compute x @ weight + bias; shapes (n, fan_in), (fan_in, fan_out) and (fan_out,)."""
     if bias is None:
         return matmul(x, weight)
     data = x.data @ weight.data
@@ -74,13 +74,13 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         lambda g: (
             g @ weight.data.T if x.differentiable else None,
             x.data.T @ g,
-            ones @ g,  # the sum over rows, several times as fast as a reduction
+            ones @ g,  # the sum over rows, several times faster than a reduction
         ),
     )
 
 
 def sine(x: Tensor) -> Tensor:
-    """sin(x)."""
+    """Compute sin(x)."""
     xp = namespace_of(x.data)
 
     def backward(g: Array) -> tuple[Array]:
@@ -92,7 +92,7 @@ def sine(x: Tensor) -> Tensor:
 
 
 def variable_sine(x: Tensor, omega: float) -> Tensor:
-    """sin(omega * (|x| + 1) * x): a sine whose frequency grows with its input."""
+    """Compute sin(omega * (|x| + 1) * x), a sine whose frequency grows with its input."""
     xp, number = namespace_of(x.data), x.data.dtype.type
     size = xp.abs(x.data)
     phase = number(omega) * (size + 1) * x.data
@@ -107,24 +107,24 @@ def variable_sine(x: Tensor, omega: float) -> Tensor:
 
 
 def gaussian(x: Tensor) -> Tensor:
-    """exp(-x ** 2)."""
+    """Compute exp(-x ** 2)."""
     y = _bell(-(x.data * x.data))
     return record(y, (x,), lambda g: (-2 * g * x.data * y,))
 
 
 _LEAST_EXPONENT = -40.0
-"""Exponents below it give 0: such values vanish in rounding, and processors are many times slower
-at products of such small (subnormal) numbers."""
+"""Minimum exponent; smaller exponents give 0. Such values vanish in rounding, and CPUs compute
+products of such small (subnormal) numbers many times more slowly."""
 
 
 def _bell(exponent: Array) -> Array:
-    """exp(exponent), or 0 below the least exponent."""
+    """Compute exp(exponent), or 0 below the minimum exponent."""
     xp = namespace_of(exponent)
     return xp.exp(exponent) * (exponent > _LEAST_EXPONENT)
 
 
 def gabor(x: Tensor, omega: float, scale: float, *, is_complex: bool) -> Tensor:
-    """exp(i * omega * z - |scale * z| ** 2), with complex numbers as pairs of real ones.
+    """Compute exp(i * omega * z - |scale * z| ** 2), with complex numbers as pairs of real numbers.
 
     x is [Re z, Im z], shape (n, 2 * width), or, unless `is_complex`, a real z of shape (n, width).
     The result is [real parts, imaginary parts], shape (n, 2 * width).
@@ -172,10 +172,10 @@ def product_of_parts(x: Tensor, count: int) -> Tensor:
 
 
 def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
-    """Sum weighted rows of a table, shape (count, features), side by side: for `rows` and
-    `weights` of shape (n, groups, k) the result has shape (n, groups * features).
+    """Compute weighted sums of rows of a table, shape (count, features).
 
-    The gradient does not depend on the order of threads.
+    `rows` are indices; `rows` and `weights` have the shape (n, groups, k). The sums over k are
+    concatenated to the shape (n, groups * features). The gradient is deterministic.
     """
     points, groups, _ = rows.shape
     count, features = table.shape
@@ -191,8 +191,8 @@ def weighted_rows(table: Tensor, rows: Array, weights: Array) -> Tensor:
 def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
     """Sum the values that belong to each row: (n,), (n, c) -> (count, c).
 
-    Numbers are added in the same order each time: on the CPU one after another, on a GPU in a tree
-    over the values in the order of their rows, without atomic additions.
+    The order of additions is fixed, so that the result is deterministic: on the CPU one after
+    another, on a GPU in a tree over the values sorted by row, without atomic additions.
     """
     xp = namespace_of(values)
     if xp is np:
@@ -202,7 +202,7 @@ def _sums_by_row(rows: Array, values: Array, count: int) -> Array:
 
 
 def _sums_by_sorting(xp: ModuleType, rows: Array, values: Array, count: int) -> Array:
-    """Compute `_sums_by_row` by adding up runs of equal rows over strides that double."""
+    """Compute `_sums_by_row` by sorting, and adding runs of equal rows with doubling strides."""
     order = xp.argsort(rows, kind="stable")
     rows, sums = rows[order], values[order]
     ends = xp.concatenate([xp.flatnonzero(rows[1:] != rows[:-1]), xp.asarray([len(rows) - 1])])
@@ -224,13 +224,13 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0); the derivative at 0 is 0."""
+    """Compute max(x, 0); the derivative at 0 is 0."""
     xp = namespace_of(x.data)
     return record(xp.maximum(x.data, 0), (x,), lambda g: (g * (x.data > 0),))
 
 
 def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
-    """1 / (1 + exp(-steepness * x)), through tanh, which cannot overflow."""
+    """Compute 1 / (1 + exp(-steepness * x)) with tanh, which cannot overflow."""
     half = x.data.dtype.type(0.5)
     y = namespace_of(x.data).tanh(x.data * (half * x.data.dtype.type(steepness)))
     y *= half
@@ -239,7 +239,7 @@ def sigmoid(x: Tensor, steepness: float = 1.0) -> Tensor:
 
 
 def mean_axis(x: Tensor, axis: int) -> Tensor:
-    """Compute the mean along one axis, which disappears."""
+    """Compute the mean along one axis, which is removed."""
     xp = namespace_of(x.data)
     count = x.shape[axis]
     return record(
@@ -268,17 +268,17 @@ def group_means(x: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Lay out the same elements in another shape."""
+    """Return the same elements in another shape."""
     return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
 
 
 def flatten(x: Tensor) -> Tensor:
-    """Make each sample one row: (n, ...) -> (n, values)."""
+    """Flatten each sample to a row: (n, ...) -> (n, values)."""
     return reshape(x, (len(x.data), math.prod(x.shape[1:])))
 
 
 def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Put tensors side by side along one axis."""
+    """Concatenate tensors along one axis."""
     xp = namespace_of(parts[0].data)
     ends = [0]
     for part in parts:

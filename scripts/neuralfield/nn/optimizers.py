@@ -1,4 +1,4 @@
-"""Optimizers, which change parameters in place and keep their state in plain arrays."""
+"""Optimizers, which update parameters in place and store their state in plain arrays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -88,9 +88,9 @@ class Muon:
     optimizer for hidden layers in neural networks").
 
     m = 0.95 m + 0.05 g; w -= learning_rate * 0.2 sqrt(max(rows, columns)) * O(0.95 m + 0.05 g),
-    where O(x) approximates the orthogonal matrix nearest to x. The factor gives steps the root mean
-    square of Adam's (Liu et al. 2025, "Muon is scalable for LLM training"), so that one learning
-    rate suits both. `hidden_matrices` are names of parameters.
+    where O(x) approximates the orthogonal matrix nearest to x. With the factor, the root mean
+    square of a step is that of Adam (Liu et al. 2025, "Muon is scalable for LLM training"), so that
+    the same learning rate suits both. `hidden_matrices` are names of parameters.
     """
 
     momentum = 0.95
@@ -106,7 +106,7 @@ class Muon:
         self.parameters, self.hidden_matrices = parameters, hidden_matrices
         rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
         self.adam = Adam(rest, beta1, beta2, epsilon)
-        self.state = self.adam.state  # one dict, so that both see arrays that are replaced in it
+        self.state = self.adam.state  # shared, so that both use arrays that are replaced in it
         for name in sorted(hidden_matrices):
             data = parameters[name].data
             self.state[f"momentum.{name}"] = namespace_of(data).zeros_like(data)
@@ -127,10 +127,10 @@ class Muon:
 
 
 def orthogonalised(matrix: Array) -> Array:
-    """Approximate U V' of a matrix U S V' by five Newton-Schulz steps.
+    """Approximate U V' of a matrix U S V' with five Newton-Schulz steps.
 
-    x -> a x + b (x x') x + c (x x')^2 x brings every singular value of a matrix of norm 1 into
-    about [0.7, 1.2].
+    The steps x -> a x + b (x x') x + c (x x')^2 x move every singular value of a matrix of norm 1
+    to about [0.7, 1.2].
     """
     xp, number = namespace_of(matrix), matrix.dtype.type
     a, b, c = (number(factor) for factor in NEWTON_SCHULZ)
@@ -146,7 +146,8 @@ def orthogonalised(matrix: Array) -> Array:
 class ClippedGradients:
     """An optimizer with gradients clipped by their norm (Pascanu et al. 2013).
 
-    `limit` is the largest norm of all gradients together; larger ones are all scaled by one factor.
+    `limit` is the maximum norm of all gradients together; if it is exceeded, all gradients are
+    scaled by the same factor.
     """
 
     def __init__(self, optimizer: Optimizer, limit: float) -> None:
@@ -168,9 +169,10 @@ def unclipped(optimizer: Optimizer) -> Optimizer:
 
 
 def state_keys(optimizer: Optimizer, names: Sequence[str]) -> list[list[str]]:
-    """Return the names of an optimizer's state arrays for the named parameters: first those of one
-    array for every parameter, in order; then those of the second array of the parameters that have
-    two.
+    """Return the names of an optimizer's state arrays for the named parameters.
+
+    The first list has one array for every parameter, in order; the second list has the second array
+    of each parameter that has two.
     """
     optimizer = unclipped(optimizer)
     if isinstance(optimizer, Muon):
@@ -192,11 +194,11 @@ def make_optimizer(
     epsilon: float = 1e-8,
     gradient_clip_norm: float | None = None,
 ) -> Optimizer:
-    """Make the optimizer of a name; raises `ConfigError` where it is unknown.
+    """Create an optimizer by name; raises `ConfigError` if the name is unknown.
 
     `hidden_matrices` is for muon: names of the parameters that are matrices between hidden layers.
     `momentum` is for sgd; `beta1`, `beta2` and `epsilon` are for adam, and for the parameters that
-    muon leaves to adam. For `gradient_clip_norm` see `ClippedGradients`.
+    muon updates with adam. For `gradient_clip_norm` see `ClippedGradients`.
     """
     optimizer: Optimizer
     if name == "adam":

@@ -1,4 +1,4 @@
-"""Pooling: one value for each window of an image, its forward beside its backward."""
+"""Max pooling, with forward and backward pass."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,12 @@ from neuralfield.system.device import Array, namespace_of
 
 
 def max_pool2d(x: Tensor, window: int) -> Tensor:
-    """Take the largest value of each square window and channel of images, (batch, height, width,
-    channels).
+    """Compute the maximum of each square window and channel of images.
 
-    Windows lie side by side; a rest at the end that is smaller than a window is ignored. Where
-    several values are the largest, the gradient goes to the first of them, line by line. Raises
-    `ConfigError` where a window is larger than the images.
+    The shape of x is (batch, height, width, channels). Windows do not overlap; a remainder smaller
+    than a window at the right or bottom is ignored. If several values of a window are the maximum,
+    the first of them, line by line, gets the gradient. Raises `ConfigError` if a window is larger
+    than the images.
     """
     require_images(x.shape, "max_pool2d")
     sides = (window, window)
@@ -22,7 +22,7 @@ def max_pool2d(x: Tensor, window: int) -> Tensor:
     planes = _planes(x.data, places, window)
     largest = next(planes).copy()
     index_type = xp.uint8 if window**2 <= 256 else xp.uint32
-    winner = xp.zeros(largest.shape, dtype=index_type)  # the maximum's place in its window
+    winner = xp.zeros(largest.shape, dtype=index_type)  # index of the maximum in its window
     for index, plane in enumerate(planes, start=1):
         plane = xp.ascontiguousarray(plane)
         if x.differentiable:
@@ -41,7 +41,7 @@ def max_pool2d(x: Tensor, window: int) -> Tensor:
 
 
 def _planes(images: Array, places: tuple[int, int], window: int) -> Iterator[Array]:
-    """Yield a view of all windows' values at each place of a window, line by line."""
+    """Yield, for each position in a window, line by line, a view of the values of all windows."""
     height, width = (count * window for count in places)
     for y in range(window):
         for x in range(window):

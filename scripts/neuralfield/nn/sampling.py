@@ -28,24 +28,24 @@ class Batches:
     xp: ModuleType  # ``numpy`` or ``cupy``
     sample_count: int  # number of all samples
     batch_samples: int
-    """Samples in a step; with 0, or `sample_count` and more, all of them in order."""
+    """Number of samples in a step; 0, or at least `sample_count`, means all samples in order."""
     random_seed: int
     cumulative_density: Array | None = None
-    """float64, shape (sample_count,); cumulative sum of each sample's probability (see
-    `detail_density`). None: all are the same."""
+    """Cumulative sum of the probabilities of samples (see `detail_density`), float64, shape
+    (sample_count,). None: all probabilities are equal."""
     image: tuple[int, int] | None = None
-    """Width and height, if the samples are an image's pixels: batches are then spread evenly over
-    it, see `blocks`. Else they are slices of an endless sequence of random orders, so that each
-    sample comes once in every epoch."""
+    """Width and height, if the samples are the pixels of an image: batches are then spread evenly
+    over it, see `blocks`. Otherwise batches are slices of a sequence of random permutations, so
+    that each sample occurs once in every epoch."""
 
     @property
     def size(self) -> int:
-        """Samples in each batch."""
+        """The number of samples in each batch."""
         return min(self.batch_samples or self.sample_count, self.sample_count)
 
     @property
     def is_everything(self) -> bool:
-        """Whether every batch has all samples."""
+        """Whether every batch contains all samples."""
         return self.size == self.sample_count
 
     @property
@@ -55,13 +55,13 @@ class Batches:
 
     @cached_property
     def blocks(self) -> Blocks | None:
-        """Parts of the image of which every batch has one pixel each; None: batches do not."""
+        """Blocks of the image, each with one pixel in every batch; None if they are not used."""
         if self.image is None or self.is_everything or self.is_weighted:
             return None
         return Blocks(self.xp, *self.image, self.size)
 
     def indices(self, step: int) -> Array:
-        """Return the samples of a step, the first of which is step 0; int64, shape (size,)."""
+        """Return the samples of a step, counted from 0; int64, shape (size,)."""
         if self.is_everything:
             return _range(self.xp, self.sample_count)
         if self.cumulative_density is not None:
@@ -78,7 +78,11 @@ class Batches:
         return self.xp.concatenate([part, rest])
 
     def weights(self, samples: Array) -> Array | None:
-        """Return weights with which a batch's mean estimates the mean of all; None: all equal."""
+        """Return weights with which the mean of a batch is an unbiased estimate of that of all
+        samples.
+
+        None means that all weights are equal.
+        """
         cumulative = self.cumulative_density
         if cumulative is None or not self.is_weighted:
             return None
@@ -89,7 +93,7 @@ class Batches:
         return permuted(self.xp, places, self.sample_count, self.random_seed, (epoch, STREAM_ORDER))
 
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
-        """Take one sample from each of `size` equal parts of the density: even over the image."""
+        """Sample once from each of `size` parts of equal probability, for an even distribution."""
         part = _range(self.xp, self.size)
         sample = uniform(philox(self.xp, (part, 0, step, STREAM_DENSITY), self.random_seed)[0])
         found = self.xp.searchsorted(cumulative, (part + sample) / self.size, side="right")
@@ -97,16 +101,15 @@ class Batches:
 
 
 def detail_density(values: np.ndarray, detail_share: float) -> np.ndarray:
-    """Return a probability for each pixel that is larger near edges; float64, shape (height *
-    width,), with a sum of 1.
+    """Return a probability for each pixel that is larger near edges.
 
-    The part `detail_share` of the density follows the contrast of each pixel's 3 x 3 surroundings;
-    the rest is even.
+    The result is float64, shape (height * width,), with a sum of 1. A share `detail_share` of it is
+    proportional to the contrast in the 3 x 3 pixels around each pixel; the rest is uniform.
     """
     height, width, _ = values.shape
     padded = np.pad(values, ((1, 1), (1, 1), (0, 0)), mode="edge")
     around = [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-    # one after another: ufunc.reduce would first copy all nine into one array
+    # reduced one after another, because ufunc.reduce would first copy all nine into one array
     contrast = reduce(np.maximum, around) - reduce(np.minimum, around)
     contrast = contrast.mean(axis=2, dtype=np.float64).reshape(-1)
     even = np.full(contrast.size, 1 / contrast.size)
@@ -124,13 +127,13 @@ class Footprint:
     """Random points in each pixel's square, which estimate a field's mean over it.
 
     A pixel of a reduced image is a mean over its square. With new points in every step, a network
-    learns edges finer than the pixels. The points, 2 to 64, form two independent groups, so that a
-    loss can multiply the errors of two estimates: see
+    is fitted to edges that are finer than the pixels. The points, 2 to 64, form two independent
+    groups, so that a loss can multiply the errors of two estimates: see
     `neuralfield.nn.losses.squared_error_of_means`. Each group is a Latin hypercube: one point in
     every column and every row of a grid over the square.
     """
 
-    points: int  # points in a pixel; if odd, the first group has one more
+    points: int  # number of points in a pixel; if odd, the first group has one more
     pixel_side: float  # side of a pixel in coordinates: 2 / longer side
     random_seed: int
 
@@ -146,13 +149,13 @@ class Footprint:
         return (self.points + 1) // 2, self.points // 2
 
     def spread(self, xp: ModuleType, centres: Array, pixels: Array, step: int) -> Array:
-        """Return the points of some pixels in a step, pixel by pixel and group by group; shape (n *
-        points, 2), of the dtype of `centres`.
+        """Return the points of some pixels in a step, pixel by pixel and group by group.
 
-        `centres`, shape (n, 2), are in coordinates, and `pixels` are the indices of the pixels, on
-        which alone the points depend, and not on the batch.
+        The result has shape (n * points, 2) and the dtype of `centres`. `centres`, shape (n, 2),
+        are in coordinates, and `pixels` are the indices of the pixels. The points depend on these
+        indices and not on the batch.
         """
-        counters = (self.group_sizes[0] + 1) // 2  # each gives four words, for two points
+        counters = (self.group_sizes[0] + 1) // 2  # each has four words, for two points
         index = xp.arange(self.groups * counters)
         words = philox(xp, (pixels[:, None], index[None, :], step, STREAM_JITTER), self.random_seed)
         words = xp.stack(words, axis=-1).reshape(len(pixels), self.groups, 2 * counters, 2)
@@ -167,9 +170,9 @@ class Footprint:
 
 
 def _latin_hypercube(xp: ModuleType, words: Array) -> Array:
-    """Place points in a square, one in every row and column of a grid over it.
+    """Return random points in a square, one in every row and column of a grid over it.
 
-    From uint32 words to float64 in [-0.5, 0.5), both of shape (n, points, 2).
+    `words` are random uint32; the result is float64 in [-0.5, 0.5). Both have shape (n, points, 2).
     """
     count = words.shape[1]
     # the lowest 8 bits of each word, which `uniform` does not use, order the rows

@@ -1,4 +1,4 @@
-"""Scaling of columns to the range that networks train well in, and back."""
+"""Scaling of columns to a range that is suitable for training, and its inverse."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 RULES = ("standard", "range", "none")
 
 _AS_GOOD_AS_EQUAL = 1e-12
-"""Largest relative spread of a constant column, which comes from rounding."""
+"""Maximum relative spread of a column that is regarded as constant, because of rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,10 @@ class Scaling:
 
     @classmethod
     def from_description(cls, found: Any, columns: int) -> "Scaling":
-        """Make a scaling from untrusted content of the form of `described`.
+        """Create a scaling from untrusted content in the form of `described`.
 
-        Raises ValueError, KeyError or TypeError unless it is two lists of so many finite numbers,
-        with spreads above 0.
+        Raises ValueError, KeyError or TypeError unless there are two lists of `columns` finite
+        numbers, with spreads above 0.
         """
         centre, spread = (np.array(found[key], dtype=np.float64) for key in ("centre", "spread"))
         for name, values in (("centre", centre), ("spread", spread)):

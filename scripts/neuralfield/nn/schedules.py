@@ -1,4 +1,4 @@
-"""Learning rate schedules: pure functions of the step, so that there is no state to save."""
+"""Learning rate schedules, which are pure functions of the step, so that they have no state."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class Schedule:
 
         lr_min + (lr_max - lr_min) * 0.5 * (1 + cos(pi * i / (steps + epoch_offset)))
 
-    ``exponential``, for which `minimum_learning_rate` has to be above 0, falls by the same factor
+    ``exponential``, for which `minimum_learning_rate` must be above 0, decreases by the same factor
     in every step:
 
         lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
@@ -28,7 +28,7 @@ class Schedule:
     steps: int  # steps of the whole training
     epoch_offset: int = 0  # steps by which the schedule extends beyond the last step
     warmup_steps: int = 0
-    """The rate rises linearly from 0 over these steps, up to the schedule's rate."""
+    """Number of steps over which the rate rises linearly from 0 to that of the schedule."""
 
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
@@ -39,7 +39,7 @@ class Schedule:
             raise ConfigError("training.minimum_learning_rate", found, expected)
 
     def at_rest(self) -> "Schedule":
-        """Return a schedule of the same length with rate 0: its steps change nothing."""
+        """Return a schedule of the same length with rate 0, whose steps change nothing."""
         return replace(self, name="constant", learning_rate=0.0, minimum_learning_rate=0.0)
 
     @property
@@ -48,7 +48,7 @@ class Schedule:
         return max(self.steps + self.epoch_offset, 1)
 
     def __call__(self, step: int) -> float:
-        """Return the rate of the update after `step` finished ones (0 for the first)."""
+        """Return the rate of the update that follows `step` completed updates."""
         rate, place = self.learning_rate, min(step, self.period)
         if self.name == "cosine":
             spread = self.learning_rate - self.minimum_learning_rate

@@ -1,8 +1,9 @@
-"""The tape: arrays with a record of the operations that made them, for automatic differentiation.
+"""The tape: arrays that record the operations which computed them, for automatic differentiation.
 
-An operation (see `neuralfield.nn.ops`) makes a `Tensor` from others and keeps the function that
-carries a gradient back to them. `gradients` goes through this record backwards. It stores nothing
-on the tensors, so several threads may differentiate with respect to the same parameters.
+An operation (see `neuralfield.nn.ops`) computes a `Tensor` from others, and stores the function
+that propagates a gradient back to them. `gradients` traverses these records in reverse order. It
+does not store anything in the tensors, so that several threads may differentiate with respect to
+the same parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ Backward = Callable[[Array], tuple[Array | None, ...]]
 class Tensor:
     """An array on the tape, of NumPy or CuPy, in float32 or float64.
 
-    It is `differentiable` where gradients can be computed: True for a parameter, False for data.
+    `differentiable` is whether gradients can be computed: True for a parameter, False for data.
     """
 
     __slots__ = ("backward", "data", "differentiable", "parents")
@@ -35,10 +36,10 @@ class Tensor:
 
 
 def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tensor:
-    """Make the result of an operation: its value and its operands.
+    """Create the tensor of an operation's result from its value and its operands.
 
-    `backward` leads from the gradient of the value to one gradient (or None) for each operand. It
-    is dropped, with the memory that it holds, where no operand is differentiable.
+    `backward` computes, from the gradient of the value, one gradient (or None) for each operand. If
+    no operand is differentiable, it is discarded, so that its memory is released.
     """
     result = Tensor(data)
     if any(parent.differentiable for parent in parents):
@@ -47,8 +48,10 @@ def record(data: Array, parents: tuple[Tensor, ...], backward: Backward) -> Tens
 
 
 def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
-    """Differentiate a scalar with respect to each leaf: arrays of their shapes, zeros where
-    `output` does not depend on the leaf. Raises ValueError where `output` is not a single number.
+    """Compute the gradients of a scalar with respect to each leaf.
+
+    A gradient has the shape of its leaf, and is zero if `output` does not depend on the leaf.
+    Raises ValueError if `output` is not a single number.
     """
     if output.data.size != 1:
         raise ValueError(f"gradients: output of shape {output.shape}; expected a single number")
@@ -72,7 +75,7 @@ def gradients(output: Tensor, leaves: Sequence[Tensor]) -> list[Array]:
 
 
 def _latest_first(output: Tensor) -> list[Tensor]:
-    """List every tensor that `output` was made from, each after all that were made from it."""
+    """Return `output` and all tensors that it depends on, each after all that depend on it."""
     order: list[Tensor] = []
     seen: set[int] = set()
     stack: list[tuple[Tensor, bool]] = [(output, False)]
