@@ -1,7 +1,7 @@
-"""Files of models, snapshots and the state that a training resumes from.
+"""Files of models, of snapshots and of the state from which a training resumes.
 
-All are safetensors, which hold arrays and nothing that can be executed. A file appears under its
-name only when it is whole, and carries a checksum of its content.
+All are safetensors files, which contain arrays and no executable code. A file appears under its
+name only when it is complete, and contains a checksum of its content.
 """
 
 import hashlib
@@ -20,13 +20,14 @@ from neuralfield.system.files import read_whole, write_atomically
 from neuralfield.system.provenance import json_digest, remedy_for
 
 MOST_BYTES = 8 << 30
-"""Largest file that is read; networks are far smaller, and a larger file would fill the memory."""
+"""Maximum size of a file in bytes; networks are far smaller, and it limits the memory used."""
 
 _MOST_HEADER_BYTES = 4 << 20
-"""Largest header that is parsed; JSON takes some thirty times the memory of its text."""
+"""Maximum size of a header in bytes; parsed JSON takes about thirty times the memory of its text.
+"""
 
 _METADATA_KEY = "neuralfield"
-"""The only key of the header, with sorted JSON: the order of several keys varies."""
+"""The only key of the header, whose value is sorted JSON; the order of several keys would vary."""
 
 _UNREADABLE = (
     *(OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError),
@@ -35,7 +36,7 @@ _UNREADABLE = (
 """Exceptions on reading a file that is damaged or malicious."""
 
 _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
-"""Snapshot of a model (.safetensors) or of a mosaic of models (.json)."""
+"""File name of the snapshot of a model (.safetensors) or of a mosaic of models (.json)."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
@@ -47,8 +48,10 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the arrays and the metadata that `save_arrays` wrote; raises `CheckpointError` where the
-    file is missing, cut short, changed, or not written by neuralfield.
+    """Read the arrays and the metadata that `save_arrays` wrote.
+
+    Raises `CheckpointError` if the file is missing, truncated, changed, or not written by
+    neuralfield.
     """
     try:
         content = read_whole(path, MOST_BYTES)

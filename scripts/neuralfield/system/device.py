@@ -23,14 +23,14 @@ DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True)
 class Device:
-    """A processor or GPU, and the array library for it."""
+    """A CPU or GPU, and the array library for it."""
 
     kind: str  # "cpu" or "gpu"
     name: str  # the model of the processor or GPU, for the record
     xp: ModuleType  # ``numpy`` or ``cupy``
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
-        """Copy `values` to this device, unless they are there already."""
+        """Copy `values` to this device, unless they are already on it."""
         return self.xp.asarray(values, dtype=dtype)
 
     def synchronize(self) -> None:
@@ -40,14 +40,15 @@ class Device:
 
 
 HOST = Device("cpu", "host", np)
-"""The CPU, for arrays that no device was chosen for."""
+"""The CPU, for arrays for which no device was chosen."""
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep freed memory for the next array.
+    """Configure the C library to keep freed memory for the next array.
 
-    By default glibc returns large arrays to the kernel at once and asks for zeroed pages again,
-    which costs a training on the CPU about a tenth of its time. Without glibc this does nothing.
+    By default, glibc returns the memory of large arrays to the kernel immediately, and requests
+    zeroed pages again, which takes about a tenth of the time of a training on the CPU. Without
+    glibc, this does nothing.
     """
     mmap_threshold, trim_threshold = -3, -1  # of malloc.h
     with contextlib.suppress(OSError, AttributeError):
@@ -71,24 +72,24 @@ def namespace_of(values: Array) -> ModuleType:
 
 
 def gpu_is_present() -> bool:
-    """Return whether there are an NVIDIA driver, CuPy and a visible GPU; CUDA is not started."""
+    """Check for an NVIDIA driver, CuPy and a visible GPU, without starting CUDA."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return DRIVER_FILE.exists() and importlib.util.find_spec("cupy") is not None
 
 
 def require_device(request: Any) -> None:
-    """Refuse what `select_device` does not know."""
+    """Raise `ConfigError` unless the value is a device that `select_device` accepts."""
     if request not in ("auto", "cpu", "gpu"):
         raise ConfigError("training.device", repr(request), "auto, cpu or gpu")
 
 
 def select_device(request: str = "auto") -> Device:
-    """Choose the device: "cpu", "gpu" or "auto", which takes the GPU where an NVIDIA driver
-    answers, CuPy is installed and a GPU works.
+    """Return the device for "cpu", "gpu" or "auto".
 
-    Raises `ConfigError` for another request, and `ResourceError` where ``gpu`` was requested and no
-    GPU works.
+    For "auto", it is the GPU if there is an NVIDIA driver, CuPy is installed and a GPU works;
+    otherwise the CPU. Raises `ConfigError` for another request, and `ResourceError` if "gpu" is
+    requested and no GPU works.
     """
     require_device(request)
     if request == "cpu" or (request == "auto" and not gpu_is_present()):
@@ -96,7 +97,7 @@ def select_device(request: str = "auto") -> Device:
     try:
         cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    except Exception as error:  # a missing package and a failing driver both land here
+    except Exception as error:  # includes a missing package and a failing driver
         if request == "auto":
             return Device("cpu", _processor_name(), np)
         raise ResourceError(
@@ -109,7 +110,7 @@ def select_device(request: str = "auto") -> Device:
 
 
 def available_cores() -> int:
-    """Count the cores that this process may use: a cluster's allotment, not the whole node."""
+    """Return the number of cores that this process may use, which a cluster may limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -130,7 +131,7 @@ def available_memory_bytes(device: Device) -> int:
 
 
 def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -> None:
-    """Refuse work that needs more than the device's free memory; raises `ResourceError`."""
+    """Raise `ResourceError` if more memory is needed than the device has free."""
     free_bytes = available_memory_bytes(device)
     if needed_bytes > free_bytes:
         raise ResourceError(
@@ -142,7 +143,7 @@ def require_memory(needed_bytes: int, device: Device, where: str, remedy: str) -
 
 
 def require_cores(threads: int, where: str = "training.threads") -> None:
-    """Refuse more threads than this process has cores; raises `ResourceError`."""
+    """Raise `ResourceError` if there are more threads than this process has cores."""
     cores = available_cores()
     if not 1 <= threads <= cores:
         raise ResourceError(

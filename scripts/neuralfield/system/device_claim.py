@@ -1,8 +1,9 @@
 """Sharing of a machine's NVIDIA GPUs between processes.
 
-Before CUDA starts, a job chooses a GPU and hides the others from CUDA. A long job claims a free
-GPU, marked by a lock of the operating system, which ends with its process, however that ends: no
-GPU stays taken after a crash. A short job needs no claim, only memory: it runs beside others.
+Before CUDA starts, a job chooses a GPU and hides the others from CUDA. A long job claims a free GPU
+with a file lock, which the operating system releases when the process ends for any reason, so that
+no GPU remains claimed after a crash. A short job does not claim a GPU; it only needs free memory,
+and runs concurrently with other jobs.
 """
 
 import os
@@ -16,12 +17,12 @@ from neuralfield.system.errors import ResourceError
 from neuralfield.system.files import try_lock
 
 LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
-"""Folder of the locks; shared by all users of the machine, as its GPUs are."""
+"""Folder of the locks, which all users of the machine share, because they share its GPUs."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 0.5
 _held: list[IO[str]] = []
-"""Lock files, which stay open, and so locked, until the process ends."""
+"""Lock files, which remain open, and therefore locked, until the process ends."""
 
 
 def claim_gpu(
@@ -31,11 +32,11 @@ def claim_gpu(
     gpus: Sequence[str] | None = None,
     folder: Path = LOCK_FOLDER,
 ) -> str | None:
-    """Take a GPU for this process, and wait for one while all are taken; a process claims once.
+    """Claim a GPU for this process, and wait if all GPUs are claimed; later calls do nothing.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. At most `share` processes use
-    one GPU at the same time; they have locks in `folder`. `gpus` are those to choose from. Returns
-    the name of the GPU; None where NVML does not answer. Raises `ResourceError` where
+    Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. At most `share` processes use
+    the same GPU at a time; their locks are in `folder`. `gpus` are the GPUs to choose from. Returns
+    the name of the GPU, or None if NVML is not available. Raises `ResourceError` if
     ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
     """
     if _held:
@@ -50,7 +51,8 @@ def claim_gpu(
     _make_shared(folder)
     is_reported = False
     while True:
-        # all GPUs' first places come first: jobs share a GPU only when every GPU has a job
+        # the first place of every GPU is tried before second places, so that jobs share a GPU only
+        # if every GPU has a job
         for place in range(share):
             for gpu in gpus:
                 file = _lock(folder / f"{gpu}.{place}")
@@ -67,11 +69,11 @@ def claim_gpu(
 def join_gpu(
     need_mb: int, *, free_mb: Callable[[], Mapping[str, int] | None] | None = None
 ) -> str | None:
-    """Choose a GPU that has room for a short job, whoever else uses it, and return its name.
+    """Choose a GPU with enough free memory for a short job, and return its name.
 
-    Sets ``CUDA_VISIBLE_DEVICES`` before CUDA starts, which reads it. Of the GPUs with the memory
-    `need_mb` free, jobs take different ones; where none has, it is the one with the most. None is
-    returned where NVML does not answer.
+    Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. Jobs are distributed over the
+    GPUs that have `need_mb` of free memory; if there is none, the GPU with the most free memory is
+    chosen. Returns None if NVML is not available.
     """
     free = (free_mb or free_memory_mb)()
     if not free:
@@ -108,9 +110,10 @@ def _memory_mb(kind: str) -> dict[str, int] | None:
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
-    """Name the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; without it, all; None if NVML fails.
+    """Return the names of the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; None if NVML fails.
 
-    Numbers become unique names, which are the same for every process, however many GPUs it sees.
+    If the variable is not set, these are all GPUs. Numbers are converted to UUIDs, which do not
+    depend on the GPUs that a process sees.
     """
     all_gpus = _gpus_of_machine()
     if all_gpus is None:
@@ -122,17 +125,17 @@ def visible_gpus(environment: Mapping[str, str]) -> list[str] | None:
     for name in (part.strip() for part in given.split(",")):
         if name.isdecimal() and int(name) < len(all_gpus):
             found.append(all_gpus[int(name)])
-        elif name.startswith("GPU-"):  # the beginning of a name suffices
+        elif name.startswith("GPU-"):  # may be a prefix of the name
             found += [gpu for gpu in all_gpus if gpu.startswith(name)][:1]
         elif name.startswith("MIG-"):
             found.append(name)
-        else:  # CUDA sees none from here on
+        else:  # CUDA ignores everything after an invalid name
             break
     return found
 
 
 def _gpus_of_machine() -> list[str] | None:
-    """List names of all GPUs, in the order of their numbers; None where NVML does not answer."""
+    """Return the UUIDs of all GPUs in the order of their numbers; None if NVML fails."""
     try:
         import pynvml
     except ImportError:
@@ -152,7 +155,7 @@ def _text(name: str | bytes) -> str:
 
 
 def _make_shared(folder: Path) -> None:
-    """Make a folder in which every user may make files, and remove only their own."""
+    """Create a folder in which all users may create files but remove only their own."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.stat().st_uid == os.getuid():
@@ -162,14 +165,14 @@ def _make_shared(folder: Path) -> None:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Open and lock a file; None where another process has locked it."""
+    """Open and lock a file; return None if another process has locked it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:
             descriptor = os.open(path, flags & ~os.O_CREAT)
         except FileNotFoundError:
             descriptor = os.open(path, flags, 0o666)
-            os.fchmod(descriptor, 0o666)  # other users lock it too, whatever this user's umask
+            os.fchmod(descriptor, 0o666)  # despite the umask, so that other users can lock it
         file = os.fdopen(descriptor, "r+")
     except OSError as error:
         raise _refused(path, error) from error

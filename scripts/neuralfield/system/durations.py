@@ -1,4 +1,4 @@
-"""Times as people write them: 90s, 30m or 2h."""
+"""Parsing of durations such as 90s, 30m or 2h."""
 
 import re
 
@@ -7,7 +7,7 @@ _UNIT_S = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds of a time with a unit, a whole number where it is one; None for others.
+    """Return a duration with a unit in seconds, as an int if possible; None for other texts.
 
     >>> seconds_of("90s"), seconds_of("1.5h"), seconds_of("0.5s"), seconds_of("soon")
     (90, 5400, 0.5, None)

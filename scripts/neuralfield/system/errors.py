@@ -1,35 +1,35 @@
-"""The errors that a user can meet, and the exit codes of a job.
+"""The errors that are shown to users, and the exit codes of a job.
 
-Every message has the same four parts, so that it can be acted on without reading any code:
-where it happened, what was found, what was expected, and what to do. It is one line whatever it
-quotes: a file's content may be anything.
+Every message has the same four parts, so that users can act on it without reading any code: where
+the error happened, what was found, what was expected, and what to do. A message is always a single
+line, even if it quotes the content of a file.
 
 =====  ==================================================================================
 code   meaning
 =====  ==================================================================================
 0      done: all outputs are written
 1      failed: a line says where, what was found, what was expected and what to do
-75     nothing is wrong: asked to stop, or out of time; the state is saved, and the same
-       command, Snakemake's ``retries`` or a cluster's requeue goes on from there
+75     interrupted by a signal or a time limit, without an error; the state is saved, and
+       the same command, Snakemake's ``retries`` or a cluster's requeue resumes from it
        (EX_TEMPFAIL of sysexits.h)
 130    Ctrl-C in a job that has no state to save
 =====  ==================================================================================
 
-The code of a process that is killed outright (SIGKILL, a power cut) is the operating system's.
+The exit code of a process that is killed (SIGKILL, a power cut) is set by the operating system.
 """
 
 import difflib
 from typing import Any
 
 _LONGEST_QUOTE = 600
-"""Characters of a part of a message; a longer part loses its middle."""
+"""Maximum number of characters of a part of a message; the middle of a longer part is removed."""
 
 
 class NeuralfieldError(Exception):
-    """A mistake that a user can mend; shown as one line, never as a traceback.
+    """Base class of errors that a user can correct; they are shown as one line, not a traceback.
 
-    `where` is the file, the config key or the step that the message is about, `found` the wrong
-    value or state, `expected` the right one, and `remedy` what to do about it.
+    `where` is the file, the config key or the step of the error, `found` the wrong value or state,
+    `expected` the correct one, and `remedy` the suggested correction.
 
     >>> print(NeuralfieldError("images.cub.size", 0, "a whole number >= 1", "remove the key"))
     images.cub.size: 0; expected a whole number >= 1; remove the key
@@ -61,7 +61,7 @@ class CheckpointError(NeuralfieldError):
 
 
 class DivergenceError(NeuralfieldError):
-    """The loss stopped being a finite number."""
+    """The loss is no longer a finite number."""
 
 
 class StorageError(NeuralfieldError):
@@ -76,7 +76,7 @@ def did_you_mean(word: object, known: Any) -> str:
 
 
 def _on_one_line(part: object) -> str:
-    """Return text without line ends and other control characters, which a terminal would obey."""
+    """Return text with line ends and other control characters escaped, for terminals."""
     text = str(part)
     if len(text) > _LONGEST_QUOTE:
         half = _LONGEST_QUOTE // 2

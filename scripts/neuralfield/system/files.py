@@ -1,7 +1,7 @@
-"""Writing files so that they are there whole or not at all, with clear errors where that fails.
+"""Atomic writing of files, with clear errors if it fails.
 
-It relies on two facts: a rename within a folder is one step, and a synced file survives a crash.
-Network file systems deviate from this, and comments say where that is handled.
+It relies on two properties of file systems: a rename within a folder is atomic, and a synced file
+survives a crash. Network file systems deviate from this; comments describe how that is handled.
 """
 
 import contextlib
@@ -41,20 +41,21 @@ _REMEDIES = {
     errno.EISDIR: ("a file", "move the folder away that is in its place"),
     errno.EMFILE: ("fewer open files", f"raise the limit (ulimit -n), then {_AGAIN}"),
 }
-"""Expected state and remedy for the failures of a machine rather than of a program."""
+"""Expected state and remedy for errors that are caused by the machine and not by the program."""
 
 _STALE_PAUSES_S = (0.1, 0.5, 2.0)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EBADF)
-"""Errors of file systems that do not sync folders (EACCES: the folder may not be listed)."""
+"""Error numbers of file systems that cannot sync folders (EACCES: the folder is not readable)."""
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """Give a temporary name beside `path` to write to, which is renamed at the end of the block.
+    """Yield a temporary path in the same folder to write to; rename it to `path` after the block.
 
-    It is synced before, so that a crash at any moment leaves the old file or the new one, and
-    removed where the block raises. Temporary files of killed processes are removed first, and a
-    missing folder is made. Raises `StorageError` where the file system fails.
+    The temporary file is synced before it is renamed, so that after a crash there is either the old
+    file or the new one. It is removed if the block raises an error. Temporary files of killed
+    processes are removed first, and a missing folder is created. Raises `StorageError` if the file
+    system fails.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
@@ -74,7 +75,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
-    """Name a folder that takes no new files, as those of /proc, or loses them."""
+    """Raise a clear error for a folder in which files cannot be created (/proc) or disappear."""
     try:
         yield
     except FileNotFoundError as error:
@@ -88,7 +89,7 @@ def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
     """Write a whole file; see `replacing`."""
     with replacing(path) as temporary:
-        # O_EXCL: a link of this name would lead the bytes elsewhere
+        # O_EXCL, because otherwise a link of this name would redirect the write
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             rest = memoryview(content)
@@ -99,7 +100,7 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
 
 
 def write_json(path: Path, content: Any, *, indent: int = 2, allow_nan: bool = True) -> None:
-    """Write a JSON file that people can read."""
+    """Write an indented JSON file."""
     text = json.dumps(content, indent=indent, allow_nan=allow_nan)
     write_atomically(path, f"{text}\n".encode())
 
@@ -112,12 +113,12 @@ def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -
 
 
 def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
-    """Read a file into memory; a map of it would end the process when the file shrinks.
+    """Read a file into memory, because a memory map would crash the process if the file shrinks.
 
-    Raises ValueError where it is no plain file (a device or pipe may never end), or larger than
-    `most_bytes`, and OSError where it cannot be read.
+    Raises ValueError if it is not a regular file (reading a device or pipe may never end) or is
+    larger than `most_bytes`, and OSError if it cannot be read.
     """
-    # O_NONBLOCK: opening a pipe without a writer would wait
+    # O_NONBLOCK, because opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
@@ -131,7 +132,7 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock a file, unless another process has locked it; return whether it is locked now."""
+    """Try to lock a file; return False if another process has locked it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -150,9 +151,10 @@ def visible_files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def storage_errors(path: str | os.PathLike | None = None, what: str = "failed") -> Iterator[None]:
-    """Turn failures of disks and file systems into a `StorageError` that says what to do.
+    """Convert failures of disks and file systems to `StorageError`, with a remedy.
 
-    It names `path`, or by default the file that the error names; `what` is the failure in words.
+    The error names `path`, or by default the file of the original error; `what` describes the
+    failure.
     """
     try:
         yield
@@ -178,7 +180,7 @@ def _remove_leftovers(path: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if process == os.getpid():
-        return False  # left by an earlier process with the same number: this one starts only now
+        return False  # from an earlier process with the same number, as this one is just starting
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -189,7 +191,7 @@ def _is_running(process: int) -> bool:
 
 
 def _patiently(call: Callable[..., None], *arguments: Any) -> None:
-    """Call, and repeat the call where a network file system reports a stale handle (ESTALE)."""
+    """Call a function, and retry if a network file system reports a stale handle (ESTALE)."""
     for pause_s in _STALE_PAUSES_S:
         try:
             return call(*arguments)
@@ -205,7 +207,7 @@ def _rename(temporary: Path, path: Path) -> None:
     try:
         os.replace(temporary, path)
     except FileNotFoundError:
-        # NFS: the first answer was lost, and the repeated request found no file to rename
+        # NFS: the first reply was lost, and the repeated request found no file to rename
         if not os.path.samestat(written, path.stat()):
             raise
 

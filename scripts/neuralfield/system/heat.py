@@ -1,4 +1,4 @@
-"""Pausing a training while the GPU is too hot."""
+"""Pausing of trainings while the GPU is too hot."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,12 @@ from neuralfield.system.device import Device
 from neuralfield.system.interruption import StopSignals
 
 HYSTERESIS_CELSIUS = 5.0
-"""A paused training goes on this far below the limit; otherwise it would pause again at once."""
+"""Difference from the limit at which a paused training continues, in degrees Celsius; without it,
+the training would pause again immediately."""
 
 _SECONDS_BETWEEN_READINGS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.2
-"""Time between two checks for signals, while paused."""
+"""Time between two checks for signals during a pause."""
 
 
 class SensorError(Exception):
@@ -19,11 +20,11 @@ class SensorError(Exception):
 
 
 Sensor = Callable[[], float]
-"""Reads a temperature in degrees Celsius; raises `SensorError`."""
+"""A function that returns a temperature in degrees Celsius; raises `SensorError`."""
 
 
 def gpu_sensor(device: Device) -> Sensor:
-    """Return the sensor of the NVIDIA GPU that CuPy works on; raises `SensorError` for none."""
+    """Return the sensor of the NVIDIA GPU that CuPy uses; raises `SensorError` if there is none."""
     try:
         import pynvml as nvml
     except ImportError as error:
@@ -38,7 +39,7 @@ def gpu_sensor(device: Device) -> Sensor:
     runtime = device.xp.cuda.runtime
     try:
         nvml.nvmlInit()
-        # CUDA numbers the visible GPUs and NVML all of them: the bus address is the same
+        # CUDA numbers only visible GPUs, but NVML numbers all; both have the same bus address
         gpu = nvml.nvmlDeviceGetHandleByPciBusId(runtime.deviceGetPCIBusId(runtime.getDevice()))
     except nvml.NVMLError as error:
         raise SensorError(f"NVML: {error}") from error
@@ -47,7 +48,7 @@ def gpu_sensor(device: Device) -> Sensor:
 
 
 class HeatGuard:
-    """Pauses a training above `max_celsius`, until it is `HYSTERESIS_CELSIUS` below."""
+    """Guard that pauses a training above `max_celsius`, until `HYSTERESIS_CELSIUS` below it."""
 
     def __init__(self, sensor: Sensor, max_celsius: float, say: Callable[[str], None]) -> None:
         self._sensor: Sensor | None = sensor
@@ -56,14 +57,14 @@ class HeatGuard:
         self._celsius = 0.0
 
     def is_too_hot(self) -> bool:
-        """Return whether to pause; reads the sensor every two seconds at most."""
+        """Check whether to pause; the sensor is read at most every two seconds."""
         if self._sensor and time.monotonic() >= self._next_reading_s:
             self._read(self._sensor)
             return self._celsius > self.max_celsius
         return False
 
     def wait_until_cool(self, stop: StopSignals) -> None:
-        """Return when the device is cool enough, or a signal asks to stop."""
+        """Wait until the device is cool enough or a stop is requested."""
         goes_on_celsius = self.max_celsius - HYSTERESIS_CELSIUS
         self.say(
             f"paused: the GPU has {self._celsius:.0f} °C, above the {self.max_celsius:g} °C of"
@@ -90,7 +91,7 @@ class HeatGuard:
 def guard_gpu(
     max_celsius: float | None, device: Device, say: Callable[[str], None]
 ) -> HeatGuard | None:
-    """Make a `HeatGuard`; None without a limit, or where the temperature cannot be read."""
+    """Return a `HeatGuard`; None if there is no limit or the temperature cannot be read."""
     if max_celsius is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reading the files that users bring along, and the tables and JSON files that rules write."""
+"""Reading of files from users, and of tables and JSON files that rules write."""
 
 import codecs
 import csv
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FETCH_AGAIN = "copy or download it again"
 
 MOST_COLUMNS = 10_000
-"""Most columns of a CSV; pandas takes minutes for ten times as many."""
+"""Maximum number of columns of a CSV file; pandas takes minutes for ten times as many."""
 
 _LONGEST_LINE = 1 << 20
 _BLANK = ([], [""])
@@ -51,7 +51,8 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
 class _BoundedFile(io.BufferedReader):
     """A file whose reads are limited to its size.
 
-    Decoders request as many bytes as a file's header claims, and Python allocates them all first.
+    Decoders request the number of bytes that a file's header announces, and Python would allocate
+    them before reading.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,11 +65,12 @@ class _BoundedFile(io.BufferedReader):
 
 
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
-    """Read the names in the first line of a CSV, without spaces around them; raises `InputError`.
+    """Return the stripped names in the first line of a CSV file; raises `InputError`.
 
-    The time and memory that pandas needs beyond the size of a file depend on the first two lines,
-    so both are checked here: of at most 1 MiB and `MOST_COLUMNS` values. `where`, `expected` and
-    `remedy` are for messages: the file's name, the right content, and what to do about a wrong one.
+    The first two lines determine the time and memory that pandas needs in addition to the size of
+    the file. Both are therefore checked: they may have at most 1 MiB and `MOST_COLUMNS` values.
+    `where`, `expected` and `remedy` are used in messages: the name of the file, the expected
+    content, and what to do if it is wrong.
     """
     file.seek(0)
     start = file.read(2 * _LONGEST_LINE)
@@ -95,10 +97,10 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
 
 
 def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV with options of `pandas.read_csv`; with `names`, those in the file are ignored.
+    """Read a CSV file with options of `pandas.read_csv`; `names` replaces the names in the file.
 
-    Raises `InputError` as `column_names`, or where lines have different lengths, or columns one
-    name; ValueError or OverflowError where a cell is not of its `dtype`.
+    Raises `InputError` as `column_names` does, and if lines have different lengths or columns have
+    the same name; ValueError or OverflowError if a cell is not of its `dtype`.
     """
     import pandas as pd
 
@@ -113,8 +115,9 @@ def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: 
 
 
 def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]:
-    """Read the columns of a CSV that a rule has written, as text, without the start of pandas;
-    raises `InputError` where it is missing or damaged.
+    """Read the columns of a CSV file that a rule wrote, as text, without importing pandas.
+
+    Raises `InputError` if the file is missing or damaged.
     """
     where = str(path)
     try:
@@ -137,7 +140,7 @@ def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]
 def read_csv_in_parts(
     where: str, file: BinaryIO, expected: str, remedy: str, *, rows: int, **options: Any
 ) -> Iterator["pd.DataFrame"]:
-    """Read a CSV as `read_csv` does, in parts of so many rows."""
+    """Read a CSV file as `read_csv` does, but yield parts of at most `rows` rows."""
     parts = read_csv(where, file, expected, remedy, chunksize=rows, **options)
     while True:
         with _table_errors(where, expected, remedy):
@@ -148,7 +151,7 @@ def read_csv_in_parts(
 
 
 def _require_different(names: list[str], where: str, remedy: str) -> None:
-    """Raise `InputError` where two columns have one name."""
+    """Raise `InputError` if two columns have the same name."""
     again = [name for name, times in Counter(names).items() if times > 1]
     if again:
         found = f"has several columns of the name {again[0]}"
@@ -157,7 +160,7 @@ def _require_different(names: list[str], where: str, remedy: str) -> None:
 
 @contextmanager
 def _text_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
-    """Turn errors of decoding and of Python's CSV parser into an `InputError`."""
+    """Convert errors of decoding and of Python's CSV parser to `InputError`."""
     try:
         yield
     except (csv.Error, UnicodeError) as error:
@@ -167,12 +170,12 @@ def _text_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 
 @contextmanager
 def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
-    """Turn errors of pandas into an `InputError`."""
+    """Convert errors of pandas to `InputError`."""
     import pandas as pd
 
     try:
         with warnings.catch_warnings(), _text_errors(where, expected, remedy):
-            warnings.simplefilter("ignore")  # a cell out of range is reported by its line
+            warnings.simplefilter("ignore")  # a cell out of range is reported later, with its line
             warnings.simplefilter("error", pd.errors.ParserWarning)
             yield
     except pd.errors.ParserWarning as error:
@@ -186,8 +189,10 @@ def _table_errors(where: str, expected: str, remedy: str) -> Iterator[None]:
 def wrong_cell(
     where: str, name: str, wrong: np.ndarray, cells: np.ndarray, expected: str, first_line: int = 2
 ) -> InputError:
-    """Make the error that names the first wrong cell of a column, whose first cell is in the line
-    `first_line` of the file; at least one of the `cells` is `wrong`.
+    """Return the error for the first wrong cell of a column.
+
+    At least one of the `cells` must be `wrong`; the first cell is in the line `first_line` of the
+    file.
     """
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
@@ -202,10 +207,10 @@ _LARGEST_BYTES = 16 << 20
 def read_json(
     path: Path, keys: Iterable[str] = (), own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read an object from a JSON file that a rule has written.
+    """Read an object from a JSON file that a rule wrote.
 
-    It must have the `keys`, and the values `own` that make it belong to its folder, such as
-    ``{"image": "cub"}``. Raises `InputError` where it has not, or is missing or damaged.
+    It must have the `keys`, and the values `own`, which identify the folder that it belongs to,
+    such as ``{"image": "cub"}``. Raises `InputError` if it does not, or is missing or damaged.
     """
     expected = "a JSON file written by neuralfield"
     try:

@@ -1,4 +1,4 @@
-"""Stops a training early, on a signal or before its time limit; its state is saved first."""
+"""Interruption of trainings by signals and time limits, after the state is saved."""
 
 import math
 import re
@@ -16,14 +16,14 @@ class Interrupted(Exception):
 
 
 class TimeLimitReached(Interrupted):
-    """The time limit asked for it."""
+    """The training was stopped because of its time limit; its state is saved."""
 
 
 class StopSignals:
-    """A context in which SIGTERM, SIGINT and SIGUSR1 set a flag and do nothing else.
+    """A context in which SIGTERM, SIGINT and SIGUSR1 only set a flag.
 
-    A handler that raises could interrupt an update or a write. From `leave_at_s` on, a time of
-    `time.monotonic`, the time limit asks to stop, too.
+    A handler that raises an exception could interrupt an update or a write. A stop is also
+    requested from `leave_at_s` on, a time of `time.monotonic`.
     """
 
     _WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -41,7 +41,7 @@ class StopSignals:
         return _TIME_LIMIT if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
-        """Raise `Interrupted` if there is a reason to stop; `saved` is a part of its message."""
+        """Raise `Interrupted` if there is a reason to stop; `saved` is part of the message."""
         if reason := self.received:
             kind = TimeLimitReached if reason == _TIME_LIMIT else Interrupted
             raise kind(f"{reason}: {saved}; the same command goes on from there")
@@ -62,10 +62,10 @@ class StopSignals:
 
 SLURM_JOB = "SLURM_JOB_ID"
 SLURM_END = "SLURM_JOB_END_TIME"
-"""Variable of newer SLURMs with the time at which the job ends, in seconds of the Unix epoch."""
+"""Environment variable of newer versions of SLURM: the end of the job, in Unix time."""
 
 _LONGEST_MARGIN = 0.5
-"""Longest margin as a share of the time left, so that some work is done before any limit."""
+"""Maximum margin as a share of the time left, so that some work is done before any limit."""
 
 _SQUEUE_PATIENCE_S = 20
 _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
@@ -75,11 +75,11 @@ _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 def leaving_time_s(
     limit_s: float | None, margin_s: float, environment: Mapping[str, str], *, started_s: float
 ) -> float:
-    """Return the time to leave at: a margin before the job's or the cluster's limit.
+    """Return the time at which to stop: a margin before the limit of the job or of the cluster.
 
-    All times are those of `time.monotonic`; the result is infinity where there is no limit. In a
-    SLURM job, as `environment` tells, SLURM is asked for the job's end. The job began at
-    `started_s`, and may take `limit_s`.
+    All times are those of `time.monotonic`; the result is infinity if there is no limit. The job
+    began at `started_s`, and may take `limit_s`. If `environment` is that of a SLURM job, the limit
+    of SLURM applies, too.
     """
     now_s = time.monotonic()
     limits = [(now_s, slurm_time_left_s(environment))]
@@ -92,10 +92,10 @@ def leaving_time_s(
 
 
 def slurm_time_left_s(environment: Mapping[str, str]) -> float:
-    """Return the seconds until SLURM ends this job; infinity where it is no job of SLURM's.
+    """Return the seconds until SLURM ends this job; infinity if it is not a SLURM job.
 
-    Where the environment does not have the end (few versions of SLURM set it, and a job step may
-    not inherit it), ``squeue`` is called; infinity, too, where that fails.
+    If the environment does not contain the end of the job (few versions of SLURM set it, and a job
+    step may not inherit it), ``squeue`` is called. If that fails, the result is infinity.
     """
     if environment.get(SLURM_END, "").isdecimal():
         return int(environment[SLURM_END]) - time.time()

@@ -1,9 +1,10 @@
-"""Results of finished trainings, kept beside the outputs, so that deleted outputs can be restored.
+"""Copies of the results of finished trainings, from which deleted outputs can be restored.
 
-A workflow manager deletes the outputs of a job before the job starts, and again when it fails.
-Published results therefore stay in a hidden folder, too, under their SHA-256, with a JSON file that
-lists them: single files as copies, which are safe from damage to the outputs, and folders as hard
-links. A later training with the same fingerprint publishes these bytes again and takes no steps.
+A workflow manager deletes the outputs of a job before the job starts, and again if it fails.
+Published results are therefore also kept in a hidden folder, named by their SHA-256, with a JSON
+file that lists them. Single files are copied, so that damage to the outputs does not affect them;
+files in folders are hard links. A later training with the same fingerprint publishes these files
+again without training.
 """
 
 import contextlib
@@ -32,8 +33,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class KeptResults:
-    """The kept results of one training, or of one segment of it, which ends at `until_step`: all
-    segments share the folder, and the `fingerprint` of settings and data.
+    """The kept results of a training, or of a segment of it that ends at `until_step`.
+
+    All segments share the folder, and the `fingerprint` of settings and data.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class KeptResults:
         self._list = folder / f"{fingerprint}_{until_step:08d}.json"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
-        """Publish the kept results again, if they are whole and training anew is not requested;
-        return whether they are published.
+        """Publish the kept results again; return whether they were published.
+
+        They are not published if they are damaged or a new training is requested.
         """
         if not self._list.exists() or (self.folder / _TRAIN_ANEW).exists():
             return False
@@ -70,13 +73,14 @@ class KeptResults:
         return True
 
     def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
-        """Keep published results; where that fails, log it and go on. Earlier results are removed
-        only when all new ones are in place; those of other settings only if the training ends with
-        these.
+        """Keep published results; if that fails, log it and continue.
+
+        Earlier results are removed after all new ones are stored. Results of other settings are
+        removed only if the training has ended (`is_last`).
         """
         try:
             digests: dict[str, str] = {}
-            # folders first: the last snapshot often has the bytes of the network
+            # folders first, because the last snapshot is often identical to the network
             for name, path in sorted(outputs.items(), key=lambda output: output[1].is_file()):
                 for file in visible_files(path) if path.is_dir() else (path,):
                     digest = sha256_of(file)
@@ -99,7 +103,7 @@ class KeptResults:
         return digests
 
     def _remove_others(self, is_last: bool) -> None:
-        """Remove unlisted files, and lists of other settings where the training has ended."""
+        """Remove unlisted files, and lists of other settings if the training has ended."""
         if is_last:
             (self.folder / _TRAIN_ANEW).unlink(missing_ok=True)
         needed = {_TRAIN_ANEW}
@@ -116,14 +120,14 @@ class KeptResults:
 
 
 def has_kept_results(folder: Path) -> bool:
-    """Return whether a folder keeps results of a finished training."""
+    """Check whether a folder contains kept results of a finished training."""
     return any(folder.glob("*.json"))
 
 
 def mark_to_train_anew(folder: Path, is_wanted: bool) -> None:
-    """Set or clear the mark that the next training takes its steps even if results are kept."""
+    """Set or clear a marker file with which the next training ignores kept results."""
     mark = folder / _TRAIN_ANEW
-    with contextlib.suppress(OSError):  # nothing is kept, or nothing can be written there
+    with contextlib.suppress(OSError):  # there are no kept results, or the folder is not writable
         if is_wanted:
             mark.touch()
         else:
@@ -136,16 +140,16 @@ def _target(outputs: Mapping[str, Path], name: str) -> Path:
 
 
 def _put(source: Path, target: Path, *, as_link: bool) -> None:
-    """Give a file a second path: by a hard link, or by a copy where links are not possible."""
+    """Create a second path for a file: a hard link, or a copy if links are not possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if as_link:
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             if target.exists() and target.samefile(source):
                 return
-            temporary.unlink(missing_ok=True)  # left by a killed process with the same number
+            temporary.unlink(missing_ok=True)  # from a killed process with the same number
             os.link(source, temporary)
-            temporary.replace(target)  # not synced: a link lost in a power cut is made again
+            temporary.replace(target)  # not synced; a link lost in a power cut is created again
             return
         except OSError:
             with contextlib.suppress(OSError):

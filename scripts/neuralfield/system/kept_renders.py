@@ -1,7 +1,7 @@
-"""Files that are kept beside the outputs of a job, with a record of what they were made from.
+"""Kept outputs of jobs, with a description of the inputs that they were made from.
 
-A workflow manager deletes all outputs of a job before the job starts. Those that would be made from
-the same again are put back from a hidden folder, where they are hard links.
+A workflow manager deletes all outputs of a job before the job starts. Outputs whose inputs have not
+changed are restored from a hidden folder that contains hard links to them.
 """
 
 import os
@@ -19,19 +19,19 @@ RECORD_NAME = "made_from.json"
 
 
 def put_back(path: Path, description: str) -> bool:
-    """Put a file back if it was made from what `description` says, and not changed since."""
+    """Restore a file if it was made from the inputs of `description` and has not changed since."""
     kept = path.parent / FOLDER_NAME / path.name
     with suppress(OSError):
         if _recorded(kept).get(kept.name) == [description, sha256_of(kept)]:
             path.unlink(missing_ok=True)
             os.link(kept, path)
-            path.touch()  # a workflow manager compares it with the times of what it is made from
+            path.touch()  # because a workflow manager compares its time with those of its inputs
             return True
     return False
 
 
 def keep(path: Path, description: str) -> None:
-    """Keep a file that has just been made; where that fails, it will be made again."""
+    """Keep a file that has just been made; errors are ignored, because it can be made again."""
     kept = path.parent / FOLDER_NAME / path.name
     with suppress(NeuralfieldError, OSError):
         kept.parent.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def keep(path: Path, description: str) -> None:
 
 
 def forget_kept(folder: Path) -> None:
-    """Let all files of a folder be made again."""
+    """Remove the record of kept files in a folder, so that they are made again."""
     with suppress(OSError):
         (folder / FOLDER_NAME / RECORD_NAME).unlink()
 

@@ -1,8 +1,8 @@
-"""Compiled kernels on disk; a damaged or missing one is compiled again.
+"""Cache of compiled kernels on disk; a damaged or missing entry is compiled again.
 
-An entry is one file. Its name contains all that the compiled code depends on, and it begins with a
-SHA-256 of its name and content; an entry that does not match is never executed or unpickled. The
-folders may all be missing: compiling takes longer then, and results are the same.
+An entry is one file. Its name contains everything that the compiled code depends on, and it begins
+with a SHA-256 of its name and content; an entry that does not match is never executed or unpickled.
+If all folders are missing, kernels are compiled every time, with the same results.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 before_compiling: list[Callable[[], None]] = []
-"""Called, and forgotten, when this process has to compile something for a `KernelStore`."""
+"""Functions that are called once, before this process first compiles for a `KernelStore`."""
 
 
 class KernelStore:
-    """Entries in the first of several folders that has or takes them; the folders need not exist.
+    """Cache entries in several folders, of which the first usable one is used; they may be missing.
 
     It has the interface that CuPy's compiler expects (`cupy.cuda._compiler_cache`).
     """
@@ -41,7 +41,7 @@ class KernelStore:
         self.folders = tuple(folders)
 
     def load(self, name: str) -> bytes | None:
-        """Read an entry; None where no folder has a whole one."""
+        """Read an entry; return None if no folder has an undamaged one."""
         for folder in self.folders:
             with contextlib.suppress(OSError, ValueError):
                 entry = read_whole(folder / name, _LARGEST_ENTRY_BYTES)
@@ -51,9 +51,7 @@ class KernelStore:
         return None
 
     def save(self, name: str, content: bytes, source: str = "") -> None:
-        """Write an entry to the first folder that takes it, and its source where CuPy is to keep
-        that.
-        """
+        """Write an entry to the first writable folder, and its source if CuPy is set to keep it."""
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):
                 write_atomically(folder / name, _digest(name, content) + content)
@@ -62,10 +60,11 @@ class KernelStore:
             self.save(f"{name}.cu", source.encode())
 
     def claim(self, name: str, patience_s: float = _PATIENCE_S) -> IO[bytes] | None:
-        """Wait while another process makes an entry, and lock it for this one.
+        """Lock an entry for this process, after waiting for another process that compiles it.
 
-        Jobs that begin at the same time would all compile the same. `release` ends the lock, and so
-        does the process; None where there can be none, or another process holds it for too long.
+        Without a lock, jobs that begin at the same time would all compile the same kernels. The
+        lock ends with `release` or with the process. Returns None if no lock can be created, or if
+        another process holds it for too long.
         """
         while before_compiling:
             before_compiling.pop()()
@@ -83,7 +82,7 @@ class KernelStore:
         return None
 
     def release(self, lock: IO[bytes] | None) -> None:
-        """End a lock of `claim`, after the entry is made."""
+        """Release a lock of `claim`, after the entry is written."""
         if lock is not None:
             with contextlib.suppress(OSError):
                 Path(str(lock.name)).unlink()
@@ -91,7 +90,7 @@ class KernelStore:
 
 
 def private_folders() -> list[Path]:
-    """Return a folder among the temporary files that only this user can write; none if not safe."""
+    """Return a temporary folder that only this user can write; an empty list if it is not safe."""
     try:
         folder = Path(tempfile.gettempdir(), f"neuralfield_{os.geteuid()}")
         with contextlib.suppress(FileExistsError):
@@ -99,26 +98,26 @@ def private_folders() -> list[Path]:
         status = folder.lstat()
     except OSError:
         return []
-    # the name can be guessed: code that another user has put there must not be executed
+    # another user can guess the name, and code from another user must not be executed
     is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o077
     return [folder] if is_own and stat.S_ISDIR(status.st_mode) else []
 
 
 def import_cupy() -> ModuleType:
-    """Import CuPy, and let it keep compiled code in a `KernelStore`.
+    """Import CuPy, and make it store compiled code in a `KernelStore`.
 
-    CuPy's own cache raises where its folder cannot be made, read or written.
+    CuPy's own cache raises an error if its folder cannot be created, read or written.
     """
     asked = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
-    # CuPy makes the folder on import, and raises where it cannot
+    # CuPy creates the folder on import, and raises an error if it cannot
     os.environ["CUPY_CACHE_DIR"] = str(asked) if _can_be_made(asked) else os.sep
     cupy = importlib.import_module("cupy")
     compiler = cupy.cuda.compiler
     if hasattr(compiler, "_set_kernel_cache_backend"):
         folders = [folder / "neuralfield" for folder in (asked, *private_folders())]
         compiler._set_kernel_cache_backend(KernelStore(folders))
-        # CuPy learns the compiler's exact version by compiling an empty text, which takes each
-        # process a quarter of a second; names of entries have the version that it tells at once
+        # CuPy compiles an empty text to find the compiler's exact version, which takes a quarter of
+        # a second in each process; names of entries contain the version that is known without this
         compiler._empty_file_preprocess_cache = _NoText()
     elif not os.access(asked, os.R_OK | os.W_OK | os.X_OK):
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
@@ -126,7 +125,7 @@ def import_cupy() -> ModuleType:
 
 
 class _NoText(dict[Any, str]):
-    """A dict that has an empty text for everything."""
+    """A dict that returns an empty text for every key."""
 
     def get(self, key: Any, default: Any = None) -> str:
         return ""

@@ -1,7 +1,7 @@
-"""Checks that a file belongs to the training whose folder it lies in.
+"""Checks that a file belongs to the training in whose folder it is.
 
-The workflow can make each of its files again. An error therefore names the wrong file, and the one
-file or folder whose removal lets the next run replace it.
+The workflow can make each of its files again. An error therefore names the wrong file, and the file
+or folder that has to be removed so that the next run makes it again.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ _DIGEST_CHARACTERS = 64
 def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
     """Return what to do about a damaged or missing file of the workflow, for a message.
 
-    Snakemake does not notice that a file is missing in a folder that is one output of a job: such a
-    folder has to be removed.
+    If a folder is an output of a job, Snakemake does not notice that a file in it is missing, so
+    that the whole folder has to be removed.
     """
     for folder in Path(path).parents:
         if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
@@ -38,7 +38,7 @@ def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
 
 @contextmanager
 def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
-    """Give an `InputError` about a file of the workflow the remedy of `remedy_for`."""
+    """Replace the remedy of an `InputError` about a file of the workflow with `remedy_for`."""
     try:
         yield
     except InputError as error:
@@ -48,7 +48,10 @@ def made_by_the_workflow(path: str | os.PathLike) -> Iterator[None]:
 def require_same_training(
     path: str | os.PathLike, found: Mapping[str, Any], expected: Mapping[str, Any], whose: str
 ) -> None:
-    """Refuse a network whose ``provenance`` is not that of the network which `whose` describes."""
+    """Raise `CheckpointError` if the ``provenance`` of a network differs from the expected one.
+
+    `whose` describes the expected network in the message.
+    """
     differences = list(_differences(found, expected))
     if differences:
         listed = ", ".join(differences[:_MOST_DIFFERENCES])
@@ -57,9 +60,9 @@ def require_same_training(
 
 
 def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps: int) -> None:
-    """Refuse a snapshot in the place of the finished network; raises `CheckpointError`.
+    """Raise `CheckpointError` for a snapshot in place of the finished network.
 
-    With `keep_best`, the finished network is of an earlier step than the last of `steps`.
+    With `keep_best`, the finished network may be that of an earlier step than the last.
     """
     taken = metadata.get("best_of_steps", metadata.get("step"))
     if taken != steps:
@@ -74,10 +77,11 @@ def json_digest(content: Any) -> str:
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a plain file, in hexadecimal; `OSError` says that it is none, or cannot
-    be read.
+    """Return the SHA-256 of a file, in hexadecimal.
+
+    Raises `OSError` if it is not a regular file, or cannot be read.
     """
-    # a pipe that nobody writes to would be waited for
+    # O_NONBLOCK, because opening a pipe without a writer would wait
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -88,11 +92,11 @@ def sha256_of(path: str | os.PathLike) -> str:
 def require_recorded(
     path: Path, record: Mapping[str, Any], where: Path, *, wrong: Path | None = None
 ) -> None:
-    """Refuse a file that does not match the checksum in a record; raises `InputError`.
+    """Raise `InputError` if a file does not match its checksum in a record.
 
-    The record is read from `where`; that of an earlier version has no checksums, and is accepted.
-    The error names the file `wrong` where that is known; else the file itself, or the record if the
-    other record beside it has the file's checksum.
+    The record was read from the file `where`. Records of earlier versions have no checksums, and
+    are accepted. The error names the file `wrong` if it is given; otherwise the record, if the
+    other record in the folder has the checksum of the file; otherwise the file.
     """
     noted = _noted(record, path)
     if noted is None or noted == (sha256 := sha256_of(path)):
@@ -106,7 +110,7 @@ def require_recorded(
 
 
 def measured(path: Path, key: str) -> float | None:
-    """Return a number that ``metrics.json`` beside a network has of this very file; else None."""
+    """Return a number from ``metrics.json`` next to a file; None if it is of another file."""
     record = _content(path.with_name("metrics.json"))
     noted = _noted(record, path)
     if noted is None or noted != sha256_of(path):
@@ -115,13 +119,13 @@ def measured(path: Path, key: str) -> float | None:
 
 
 def _noted(record: Any, path: Path) -> str | None:
-    """Return the checksum of a file in a record, if it has one."""
+    """Return the checksum of a file in a record; None if there is none."""
     checksums = record.get("sha256") if isinstance(record, Mapping) else None
     return checksums.get(path.name) if isinstance(checksums, Mapping) else None
 
 
 def _content(path: Path) -> Any:
-    """Parse a JSON file; None where that fails."""
+    """Parse a JSON file; return None if that fails."""
     try:
         return json.loads(read_whole(path, _LARGEST_RECORD_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -129,7 +133,7 @@ def _content(path: Path) -> Any:
 
 
 def _differences(found: Any, expected: Any, name: str = "") -> Iterator[str]:
-    """Describe each value of nested mappings that differs."""
+    """Yield a description of each value of nested mappings that differs."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in {**expected, **found}:
             yield from _differences(found.get(key), expected.get(key), key)

@@ -1,8 +1,8 @@
 """Counter-based random numbers: the n-th number is a function of (seed, n), with no state to save.
 
-Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), in plain
-array arithmetic. NumPy, CuPy and the CUDA kernels give the same numbers, and a resumed training
-gets the numbers that it would have got without the interruption.
+The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+2011), in plain array arithmetic. NumPy, CuPy and the CUDA kernels give the same numbers, and a
+resumed training gets the same numbers as a training without interruption.
 """
 
 from types import ModuleType
@@ -20,15 +20,16 @@ FEISTEL_MULTIPLIERS = (0x9E3779B1, 0x85EBCA6B)
 _WORD = 0xFFFFFFFF
 
 STREAM_ORDER, STREAM_JITTER, STREAM_DENSITY, STREAM_DROPOUT, STREAM_CROP, STREAM_HELD_OUT = range(6)
-"""The last word of a counter, which separates the random numbers of different purposes."""
+"""Last words of counters, which give different purposes independent random numbers."""
 
 FEISTEL_ROUNDS = 8
-"""Rounds of `permuted`. Fewer rounds give visibly non-random orders of few elements."""
+"""Number of rounds of `permuted`; fewer rounds give visibly non-random orders of few elements."""
 
 
 def philox(xp: ModuleType, counter: tuple[Array | int, ...], seed: int) -> tuple[Array, ...]:
-    """Return four random 32-bit words for every counter, four arrays of uint32 that broadcast, or
-    int; the seed has 64 bits.
+    """Return four random 32-bit words for every counter, as four arrays of uint32.
+
+    A counter consists of four arrays of uint32, or ints, which are broadcast; the seed has 64 bits.
     """
     c0, c1, c2, c3 = xp.broadcast_arrays(*(xp.asarray(word, dtype=xp.uint64) for word in counter))
     k0, k1 = seed & _WORD, (seed >> 32) & _WORD
@@ -49,12 +50,13 @@ def uniform(words: Array) -> Array:
 
 
 def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[int, int]) -> Array:
-    """Return the elements at the given places of a random order of ``range(size)``.
+    """Return the elements at the given indices of a random permutation of ``range(size)``.
 
-    This keyed bijection is computed for each place alone: no sort, no memory, no state. It is a
-    balanced Feistel network over the smallest power of 4 that holds `size`, applied again until the
-    number is below `size` (Black & Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
-    `size` is at most 2 ** 32, and `order` has the last two words of a Philox counter.
+    The permutation is a keyed bijection that is computed for each index independently, without
+    sorting, memory or state. It is a balanced Feistel network over the smallest power of 4 of at
+    least `size`, which is applied again until the number is below `size` (Black & Rogaway, "Ciphers
+    with arbitrary finite domains", CT-RSA 2002). `size` is at most 2 ** 32, and `order` has the
+    last two words of a Philox counter.
     """
     half_bits = half_bits_of(size)
     keys = np.stack(philox(np, (np.arange(FEISTEL_ROUNDS // 4), 0, *order), seed), axis=-1)
@@ -67,7 +69,7 @@ def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[i
 
 
 def half_bits_of(size: int) -> int:
-    """Return half the bits of the smallest power of 4 that holds `size`."""
+    """Return half the number of bits of the smallest power of 4 of at least `size`."""
     return ((size - 1).bit_length() + 1) // 2
 
 

@@ -1,6 +1,7 @@
-"""Settings that are declared once: a dataclass says type, default, bounds, unit and help of each.
+"""Declaration of settings: a dataclass declares type, default, bounds, unit and help of each.
 
-Checks, the rules for config files and the tables of the documentation are made from that.
+Checks, the rules for config files and the tables of the documentation are generated from these
+declarations.
 """
 
 import dataclasses
@@ -12,13 +13,13 @@ from typing import Any, ClassVar, Self, get_args, get_origin
 from neuralfield.system.errors import ConfigError
 
 AUTO = "auto"
-"""The word of config files for a value that is chosen later."""
+"""The word in config files for a value that is chosen later."""
 
 _LARGEST = {int: 10**9, float: 1e30}
-"""The maximum where none is declared; for float still finite in float32, with some room."""
+"""Maximum if none is declared; for float, it is well within the range of float32."""
 
 _MEASURES = ("pixels", "cells")
-"""Units of whole numbers that messages name; those of other numbers are always named."""
+"""Units of whole numbers that messages name; units of other numbers are always named."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,25 @@ class Setting:
     above: float | None = None
     maximum: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()  # all values of a text
-    # number of values of a list; `shortest` holds for config files alone
+    choices: tuple[str, ...] = ()  # all allowed values of a text
+    # number of values of a list; `shortest` applies to config files only
     shortest: int = 0
     longest: int = 1000
-    # the text of a message instead of the bounds, and the remedy that it names
+    # text of a message instead of the bounds, and the remedy in messages
     expected: str = ""
     remedy: str = ""
-    auto: bool = False  # whether a config file may say ``auto``, for which a value is chosen later
-    # default and maximum of config files, where these differ from the dataclass's
+    auto: bool = False  # whether a config file may say ``auto``, for a value that is chosen later
+    # default and maximum in config files, if they differ from those of the dataclass
     config_default: Any = None
     config_maximum: float | None = None
-    in_config: bool = True  # whether config files have it
+    in_config: bool = True  # whether it exists in config files
     omit_when_off: bool = False
-    """Whether records and names of trainings leave it out at its default, because it was added when
-    there were such records."""
+    """Whether records and names of trainings omit it if it has its default, because such records
+    existed before it was added."""
     changes_result: bool = True  # whether the result of a training depends on it
     only_with: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    """Another setting, and those of its values beside which this one has an effect; empty: all."""
-    limited_by: str = ""  # another setting that this one may not exceed
+    """Another setting, and its values with which this setting has an effect; empty: any."""
+    limited_by: str = ""  # another setting that this setting may not exceed
     kind: type = str  # bool, int, float or str: of the value, or of each value of a list
     is_list: bool = False
     default: Any = None
@@ -69,7 +70,7 @@ class Setting:
         return f"a list, each value {text}" if self.is_list else text
 
     def allows(self, value: Any) -> bool:
-        """Return whether a value is one of those that are declared."""
+        """Check whether a value is allowed by the declaration."""
         if self.is_list:
             is_short = isinstance(value, tuple) and len(value) <= self.longest
             return is_short and all(map(self._allows_one, value))
@@ -92,13 +93,13 @@ class Setting:
 
 
 def setting(default: Any, help: str, **declared: Any) -> Any:
-    """Declare a setting of a dataclass derived from `Settings`: see the attributes of `Setting`."""
+    """Declare a setting of a subclass of `Settings`; see the attributes of `Setting`."""
     return dataclasses.field(default=default, metadata={"setting": Setting(help, **declared)})
 
 
 @cache
 def settings_of(cls: type) -> dict[str, Setting]:
-    """Return the settings of a class by name, those given by keyword alone after the others."""
+    """Return the settings of a class by name; keyword-only settings are last."""
     found = {}
     for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
         declared: Setting = field.metadata["setting"]
@@ -116,12 +117,14 @@ def settings_of(cls: type) -> dict[str, Setting]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of frozen dataclasses whose settings are checked when one is made: `ConfigError` is
-    raised where a value is not one of those that its class declares.
+    """Base class of frozen dataclasses of settings.
+
+    Settings are checked when an instance is created: `ConfigError` is raised if a value is not
+    allowed by its declaration.
     """
 
     place: ClassVar[str] = "fields: {}"
-    """The beginning of messages, with braces in place of the setting's name."""
+    """The location in messages, with braces in place of the setting's name."""
 
     def __post_init__(self) -> None:
         for name, declared in settings_of(type(self)).items():
@@ -131,11 +134,12 @@ class Settings:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> Self:
-        """Read settings as files have them, with lists in place of tuples; raises `ConfigError`
-        where a key is unknown, or a value is not allowed.
+        """Create settings from a mapping as in files, with lists instead of tuples.
+
+        Raises `ConfigError` if a key is unknown or a value is not allowed.
         """
         known, where = settings_of(cls), cls.place.format(cls.__name__)
-        if not isinstance(given, Mapping):  # read from a file that anybody may have written
+        if not isinstance(given, Mapping):  # possible for a file from an untrusted source
             raise ConfigError(where, repr(given), "a mapping of settings to values")
         unknown = sorted(set(given) - set(known))
         if unknown:
@@ -160,7 +164,7 @@ def number_in_words(
     maximum: float | None = None,
     below: float | None = None,
 ) -> str:
-    """Put bounds of a number as messages say them: ``a whole number of pixels from 1 to 1024``."""
+    """Describe the bounds of a number for messages: ``a whole number of pixels from 1 to 1024``."""
     words = "a whole number" if is_whole else "a number"
     if unit and (not is_whole or unit in _MEASURES):
         words += f" of {unit}"
@@ -176,6 +180,6 @@ def number_in_words(
 
 
 def any_of(choices: tuple[str, ...]) -> str:
-    """List choices in words: ``adam, muon or sgd``."""
+    """Return a list of choices in words: ``adam, muon or sgd``."""
     *others, last = map(str, choices)
     return f"{', '.join(others)} or {last}" if others else last
