@@ -1,1 +1,1 @@
-"""Pages that evaluate a network on the GPU of whoever opens them."""
+"""HTML pages that evaluate a network on the GPU of their reader."""

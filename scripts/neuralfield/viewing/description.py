@@ -1,4 +1,4 @@
-"""The description of a network that a page generates its shaders from."""
+"""The description of a network from which a page generates its shaders."""
 
 from typing import Any
 
@@ -11,22 +11,23 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 MOST_LAYERS = 128
-"""More of them are more passes than a browser takes for a batch of points."""
+"""Maximum number of layers; more would need too many render passes in a browser."""
 
 MOST_PRODUCTS = 8_000_000
-"""Multiplications for a point: with more, a GPU takes seconds for an image."""
+"""Maximum number of multiplications per point; with more, a GPU takes seconds for an image."""
 
 MOST_WEIGHTS = 16_000_000
-"""Numbers of all networks of a page: with more, it is too large to be opened."""
+"""Maximum number of weights of all networks of a page; with more, the page is too large to open."""
 
 
 class NotEvaluatedError(Exception):
-    """Says why a page shows the render of a network instead of the network."""
+    """The reason why a page shows a render of a network instead of evaluating it."""
 
 
 def describe(trained: Trained) -> dict[str, Any]:
-    """Describe a network, or the networks of tiles, in plain values; raises `NotEvaluatedError`
-    where it is too large for a browser, or not a function of the position.
+    """Return a description of a network, or of the networks of tiles, as plain values.
+
+    Raises `NotEvaluatedError` if it is too large for a browser, or not a function of the position.
     """
     model = first_model(trained)
     if trained.parameter_count > MOST_WEIGHTS:
@@ -52,7 +53,7 @@ def describe(trained: Trained) -> dict[str, Any]:
 
 
 def first_model(trained: Trained) -> Model:
-    """Return a model, or the first one of a mosaic: all have one shape."""
+    """Return a model, or the first model of a mosaic, whose networks all have the same shape."""
     return trained.load(trained.tiling.tile(0, 0)) if isinstance(trained, Mosaic) else trained
 
 
@@ -73,7 +74,7 @@ def _tiling(mosaic: Mosaic) -> dict[str, Any]:
 
 
 def _encoding(network: CoordinateNetwork, plan: NetworkPlan) -> dict[str, Any]:
-    """Describe what the first layer gets; `degree` is -1 without polynomials."""
+    """Describe the encoding before the first layer; `degree` is -1 without polynomials."""
     encoding = network.encoding
     if isinstance(encoding, FourierChebyshev | FourierFeatures):
         degree = encoding.degree if isinstance(encoding, FourierChebyshev) else -1
@@ -95,7 +96,7 @@ def _encoding(network: CoordinateNetwork, plan: NetworkPlan) -> dict[str, Any]:
 
 
 def _layers(network: CoordinateNetwork, plan: NetworkPlan) -> list[dict[str, Any]]:
-    """Describe the layers; those of complex numbers as real ones of twice the width."""
+    """Describe the layers; complex layers are described as real layers of twice the width."""
     has_complex = bool(plan.complex_tensors)
     described = []
     for layer, own in zip(network.layers, plan.layers, strict=True):

@@ -1,4 +1,4 @@
-"""The page that shows a Deep Zoom pyramid beside it, without internet."""
+"""The page that shows a Deep Zoom pyramid in its folder, without internet."""
 
 from pathlib import Path
 
@@ -9,9 +9,10 @@ _TEMPLATE = Path(__file__).parent / "template" / "pyramid.html.j2"
 
 
 def pyramid_page(image: str, field: str, width: int, height: int, suffix: str) -> str:
-    """Return the page of a pyramid; its tiles lie in ``image_files`` beside it.
+    """Return the page of a pyramid, whose tiles are in the folder ``image_files`` next to it.
 
-    `width` and `height` are those of the whole image in pixels, and `suffix` is that of its tiles.
+    `width` and `height` are the sides of the whole image in pixels, and `suffix` is the file suffix
+    of its tiles.
     """
     described = {
         "width": width,

@@ -1,9 +1,9 @@
-"""Weights of a network and of the snapshots of its training, in few bytes.
+"""Compressed storage of the weights of a network and of the snapshots of its training.
 
-The finished network has 16 bits for each number of a large array, and 32 for others; if that
-changes its values by half a level, all have 32. A residual is rounded to a fifth of a level.
-Snapshots are rounded to steps, of which there are as many as a budget of bytes allows, and stored
-as differences from the snapshot before.
+Numbers of the finished network have 16 bits in large arrays, and 32 bits in others; if that changes
+the network's values by more than half a level, all numbers have 32 bits. A residual is rounded to a
+fifth of a level. Snapshots are stored as differences from the snapshot before, rounded to multiples
+of a step; the step is the finest for which they fit in a budget of bytes.
 """
 
 import zlib
@@ -18,30 +18,33 @@ from neuralfield.system.device import HOST
 from neuralfield.tasks.image.image_model import Model
 
 LARGE_SHARE = 0.05
-"""An array is large if it has at least this share of a network's numbers."""
+"""Minimum share of a network's numbers in an array that counts as large."""
 
 MOST_DIFFERENCE = 0.5 / 255
-"""16 bits may change values of a render by this much."""
+"""Maximum change of the network's values by rounding to 16 bits."""
 
 CHECKED_ACROSS = 64
-"""Points along each side of the image that are compared."""
+"""Number of points along each side of the image at which values are compared."""
 
 RESIDUAL_STEP = 0.2 / 255
-"""The values of a residual are rounded to multiples of it."""
+"""Step to whose multiples the values of a residual are rounded."""
 
 LEAST_BITS = 2.5
-"""Bits for each number of a snapshot: with fewer, it would not look like the network."""
+"""Minimum number of bits per number of a snapshot; with fewer, it would not look like the network.
+"""
 
 COARSER_BITS = 1.6
-"""The first snapshot is coarser than the middle one by so many bits, and the last one finer."""
+"""Number of bits by which the first snapshot is coarser than the middle one, and the last finer."""
 
 _LARGEST_CODE = 32767
 
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Weights as a page has them: names and sizes of a network's arrays, with the steps of rounded
-    numbers, and what ``weights.js`` reads, compressed by zlib.
+    """Weights as stored in a page.
+
+    `layout` has the names and sizes of a network's arrays, and the steps of rounded numbers;
+    `content` is the data that ``weights.js`` reads, compressed with zlib.
     """
 
     layout: dict[str, Any]
@@ -50,11 +53,11 @@ class StoredWeights:
 
 Arrays = dict[str, np.ndarray]
 Learning = Callable[[], Iterator[Arrays]]
-"""Yields the arrays of a network's snapshots, from the first step to the last."""
+"""A function that yields the arrays of a network's snapshots, from the first step to the last."""
 
 
 def most_snapshots(numbers: int, budget_bytes: int) -> int:
-    """Return how many snapshots of so many numbers a budget has room for."""
+    """Return the maximum number of snapshots, each of `numbers` numbers, for a budget of bytes."""
     return max(0, int(8 * budget_bytes / (LEAST_BITS * numbers)))
 
 
@@ -65,11 +68,11 @@ def store(
     budget_bytes: int,
     residual: np.ndarray | None = None,
 ) -> StoredWeights:
-    """Store networks of one shape, one or those of all tiles, each with as many snapshots.
+    """Compress a network, or the networks of all tiles, each with the same number of snapshots.
 
     `learning` yields the arrays of each network's snapshots, which are rounded so that the
-    compressed content takes `budget_bytes`; finished networks are stored in any case. For
-    `residual` see `neuralfield.tasks.image.image_model.Model`.
+    compressed content fits in `budget_bytes`; finished networks are always stored. For `residual`
+    see `neuralfield.tasks.image.image_model.Model`.
     """
     names = sorted(networks[0].arrays)
     total = sum(array.size for array in networks[0].arrays.values())
@@ -108,7 +111,7 @@ def store(
 
 
 def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
-    """Return whether 16 bits change the network's values by less than half a level."""
+    """Check whether rounding to 16 bits changes the network's values by at most half a level."""
     arrays = {
         name: _rounded(model.arrays[name])[0] * np.float32(_rounded(model.arrays[name])[1])
         if rounded
@@ -126,7 +129,7 @@ def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) ->
 
 
 def _rounded(array: np.ndarray) -> tuple[np.ndarray, float]:
-    """Round to 16 bits; the codes, and the step of one."""
+    """Round to 16 bits; return the codes, and the step of a code."""
     step = float(np.abs(array).max()) / _LARGEST_CODE or 1.0
     return _codes(array, step), step
 
@@ -150,7 +153,7 @@ def _finished(
 
 
 def _planes(array: np.ndarray) -> bytes:
-    """Put all first bytes of the numbers together, then all second ones: like beside like."""
+    """Group the bytes of numbers by position (first bytes, second bytes ...) for compression."""
     return np.ascontiguousarray(array.reshape(-1, 1).view(np.uint8).T).tobytes()
 
 
@@ -159,7 +162,7 @@ def _moves(name: str, model: Model, learning: Learning) -> bool:
 
 
 def _spreads(model: Model, names: Sequence[str], total: int) -> list[float]:
-    """Return the scale of each array's steps: finer for small arrays, which cost little."""
+    """Return the scale of each array's steps; finer for small arrays, which need few bytes."""
     found = []
     for name in names:
         array = model.arrays[name]
@@ -175,7 +178,7 @@ def _finest(
     snapshots: int,
     budget_bytes: int,
 ) -> tuple[float, list[bytes]]:
-    """Find the finest steps whose differences fit into a budget: 2 ** -fineness of a spread."""
+    """Find the finest steps, 2 ** -fineness of a spread, whose differences fit in a budget."""
     low, high, found = 0.0, 9.0, None
     coarseness = _coarseness(snapshots)
     while high - low > 0.1 or found is None:
@@ -192,20 +195,20 @@ def _finest(
 
 
 def _coarseness(snapshots: int) -> list[float]:
-    """Divide each snapshot's steps by those of the middle one: late ones have more to lose."""
+    """Return the ratio of each snapshot's steps to those of the middle one; later are finer."""
     return [2.0 ** (COARSER_BITS * (1 - 2 * (i + 0.5) / snapshots)) for i in range(snapshots)]
 
 
 def _differences(
     learning: Learning, names: Sequence[str], steps: Sequence[float], coarseness: Sequence[float]
 ) -> bytes:
-    """Round the differences of snapshots from what a page has of the ones before."""
+    """Round the difference of each snapshot from the rounded snapshot before it."""
     content, before = b"", np.float64(0)
     for arrays, factor in zip(learning(), coarseness, strict=True):
         sizes = [arrays[name].size for name in names]
         own_steps = np.repeat(steps, sizes) * factor
         exact = np.concatenate([arrays[name].ravel() for name in names])
-        # what does not fit is left to the next snapshots
+        # differences beyond the largest code are added in later snapshots
         codes = np.clip(np.rint((exact - before) / own_steps), -_LARGEST_CODE, _LARGEST_CODE)
         before = before + codes * own_steps
         zigzag = np.where(codes >= 0, 2 * codes, -2 * codes - 1)
@@ -214,6 +217,6 @@ def _differences(
 
 
 def _compressed(content: bytes) -> bytes:
-    """Compress by zlib, without a search for repetitions: noise has none but runs of zeros."""
+    """Compress with zlib, searching only for runs, because noise has no repetitions but zeros."""
     compressor = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
     return compressor.compress(content) + compressor.flush()

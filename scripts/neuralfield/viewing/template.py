@@ -1,4 +1,4 @@
-"""Templates of pages, filled by Jinja, and names as words."""
+"""Jinja templates of pages, and conversion of names to titles."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 
 def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Template:
-    """Load a template that escapes its values; files that it includes lie beside it."""
+    """Load a template that escapes its values; files that it includes are in the same folder."""
     environment = Environment(
         loader=FileSystemLoader(path.parent),
         autoescape=True,
@@ -21,6 +21,6 @@ def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None =
 
 
 def words_of(name: str) -> str:
-    """Write a name as a title: noisy_curve as Noisy curve."""
+    """Convert a name to a title: noisy_curve to Noisy curve."""
     words = name.replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""One HTML file that evaluates a network on the GPU of whoever opens it."""
+"""The viewer: an HTML file that evaluates a network on the GPU of its reader."""
 
 import base64
 import io
@@ -21,22 +21,23 @@ from neuralfield.viewing.template import load_template, words_of
 
 TEMPLATE = Path(__file__).parent / "template/view.html.j2"
 MARGINS_PX = 190
-"""Height of the page's bars, which the image is fitted between."""
+"""Height of the bars of the page above and below the image, in pixels."""
 
 PREVIEW_PX = 640
 PREVIEW_QUALITY = 80
-"""WebP's quality of the preview, which is shown until the network is."""
+"""WebP quality of the preview, which is shown until the network is evaluated."""
 
 MOST_IMAGE_PX = 2048
 MOST_PNG_BYTES = 250_000
 PAGE_BYTES = 960_000
-"""A page has this size, unless the finished network alone takes more."""
+"""Target size of a page in bytes; it is exceeded only if the finished network needs more."""
 
 FIXED_BYTES = 111_000
-"""A page takes about so much beside its weights and images."""
+"""Approximate size of a page without weights and images, in bytes."""
 
 MOST_CORRECTIONS = 4_000_000
-"""A residual of more numbers is left out: it would make the page too large to be opened."""
+"""Maximum number of values of a residual; a larger one is omitted, because the page would be too
+large to open."""
 
 
 def viewer_page(
@@ -50,13 +51,13 @@ def viewer_page(
     history: History | None = None,
     final_db: float | None = None,
 ) -> str:
-    """Write one HTML file that needs nothing beside it and no internet.
+    """Return a self-contained HTML page that needs no internet.
 
     The network is compared with `training_image`; the render `preview` is shown until the network
-    is, or instead of it; both are values in [0, 1]. `snapshots` are steps and paths: the page has
-    as many of these before the finished network as there is room for, labelled by `history`, and
-    the finished one by `final_db`. Raises `CheckpointError` where a snapshot is damaged, or of
-    another training.
+    is evaluated, or instead of it; both are values in [0, 1]. `snapshots` are steps and paths: the
+    page contains as many of them as its size allows, labelled with the PSNR from `history`, and
+    then the finished network, labelled with `final_db`. Raises `CheckpointError` if a snapshot is
+    damaged, or of another training.
     """
     preview_bytes = as_webp(as_picture(preview), PREVIEW_PX)
     image_bytes = _embedded(as_picture(training_image))
@@ -99,7 +100,7 @@ def viewer_page(
 def _chosen(
     found: list[tuple[int, Path]], trained: Trained, budget_bytes: int
 ) -> list[tuple[int, Path]]:
-    """Choose as many snapshots as a budget has room for, evenly among them."""
+    """Select as many evenly spaced snapshots as a budget allows."""
     count = min(most_snapshots(trained.parameter_count, budget_bytes), len(found))
     return [found[i] for i in np.linspace(0, len(found) - 1, count).astype(int)]
 
@@ -107,7 +108,7 @@ def _chosen(
 def _networks(
     trained: Trained, snapshots: Sequence[tuple[int, Path]]
 ) -> tuple[list[Model], list[Learning]]:
-    """Return the finished networks, one or those of all tiles, and what reads their snapshots."""
+    """Return the finished networks, one or one per tile, and functions that read snapshots."""
 
     @cache
     def arrays(tile: Tile | None, step: int, path: Path) -> Arrays:
@@ -127,7 +128,7 @@ def _networks(
 
 
 def _labels(steps: Sequence[int], history: History | None, final_db: float | None) -> list[str]:
-    """Label each network of the slider by its step and PSNR, estimated but for the finished one."""
+    """Return labels for the slider: steps and PSNR; all PSNR but the last are estimates."""
     if not history:
         return [""] * len(steps)
     measured = [nearest_measured(history, step) for step in steps]
@@ -137,7 +138,7 @@ def _labels(steps: Sequence[int], history: History | None, final_db: float | Non
 
 
 def _embedded(image: Image.Image) -> bytes:
-    """Encode the training image: pixel by pixel, if that is not large."""
+    """Encode the training image as PNG if that is small enough, otherwise as WebP."""
     if max(image.size) <= MOST_IMAGE_PX:
         content = io.BytesIO()
         image.save(content, format="PNG", optimize=True)
@@ -147,7 +148,7 @@ def _embedded(image: Image.Image) -> bytes:
 
 
 def as_webp(image: Image.Image, longer_px: int) -> bytes:
-    """Encode an image, reduced to a longer side, as WebP: without loss where that is smaller."""
+    """Encode an image, reduced to a longer side, as WebP; lossless if that is smaller."""
     image = image.copy()
     image.thumbnail((longer_px, longer_px), Image.Resampling.LANCZOS)
     found = []
