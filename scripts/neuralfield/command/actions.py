@@ -1,4 +1,4 @@
-"""The commands: each a call of the API, and a line on what came of it."""
+"""The subcommands: each calls the API, and prints a line about the result."""
 
 import logging
 import sys
@@ -26,7 +26,7 @@ def enlarge(chosen: Namespace) -> None:
     require_png("--output", output)
     if output.exists() and output.samefile(chosen.image):
         raise InputError("--output", f"{output}, the image itself", "another file", "")
-    # before the training, not after it
+    # checked before the training, so that errors are not raised only after it
     shape = ImageShape(*_sides(Path(chosen.image)), channels=3)
     render_sides(shape, chosen.size, chosen.crop, chosen.max_megapixels)
     _render(_fitted(chosen), output, chosen)
@@ -60,7 +60,7 @@ def view(chosen: Namespace) -> None:
 
 
 def info(chosen: Namespace) -> None:
-    """Print what a file holds."""
+    """Print the contents of a file."""
     from neuralfield.api.loading import load  # imported here, because it takes a while
 
     path = Path(chosen.model)
@@ -77,7 +77,7 @@ def info(chosen: Namespace) -> None:
 
 
 def _fitted(chosen: Namespace) -> "ImageField":
-    """Fit a network as the options say, or read the one that they have made before."""
+    """Fit a network with the given options, or load the result of an earlier call with the same."""
     import neuralfield as nf
     from neuralfield.images.image import usual_size_px
 
@@ -107,14 +107,14 @@ def _fitted(chosen: Namespace) -> "ImageField":
 
 
 def _level(field: "ImageField") -> str:
-    """Return how near a network has come to its training image, and that renders are nearer."""
+    """Return the PSNR of a network in words, noting whether renders are corrected in addition."""
     corrected = "" if field.model.residual is None else " without the correction of renders"
     return f"{field.history['psnr_db'][-1]:.2f} dB{corrected}"
 
 
 @contextmanager
 def _notes_shown(image: Path) -> Iterator[None]:
-    """Print what the package notes meanwhile, such as how long a training will take."""
+    """Print the package's log lines in this context, such as the duration of a training."""
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -132,7 +132,7 @@ def _notes_shown(image: Path) -> Iterator[None]:
 
 
 def _preset(chosen: Namespace, size: int | None) -> str | None:
-    """Return the preset that was asked for; without any, that for the kind of the image."""
+    """Return the requested preset; if there is none, the preset for the kind of the image."""
     if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
         return chosen.preset
     from neuralfield.api.training_image import training_image
@@ -159,7 +159,7 @@ def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
 
 
 def _stem(path: Path) -> str:
-    """Return what files made from a network are named after."""
+    """Return the stem of the names of files that are made from a network."""
     return (path.parent if path.name == _MODEL_NAME else path).resolve().stem
 
 

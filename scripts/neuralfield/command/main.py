@@ -1,4 +1,4 @@
-"""The entry point: a user's mistake is one line, and Ctrl-C no traceback."""
+"""The entry point of the command, which shows errors and Ctrl-C without a traceback."""
 
 import os
 import sys
@@ -16,9 +16,9 @@ from neuralfield.system.interruption import Interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command, and leave the process with its exit code.
+    """Run the command, and exit the process with its exit code.
 
-    0: done; 1: an error, in one line; 2: a mistake in the arguments; 75: stopped by a signal, to be
+    0: success; 1: an error, shown as one line; 2: invalid arguments; 75: stopped by a signal, to be
     called again; 130: Ctrl-C.
     """
     try:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(str(pause), EXIT_CODE_TRY_AGAIN)
     except KeyboardInterrupt as interrupt:
         _leave(str(interrupt) or "interrupted", EXIT_CODE_CTRL_C)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of a pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_CODE_FAILED)
 

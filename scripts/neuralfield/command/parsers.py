@@ -49,7 +49,7 @@ examples:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments; without a command they are those of an image to fit and to render."""
+    """Parse the arguments; without a subcommand, the first is an image to fit and render."""
     parsers = {
         "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
