@@ -1,11 +1,11 @@
-"""Checks of config files before Snakemake reads them, so that a file from anywhere does no harm.
+"""Checks of config files before Snakemake reads them, so that an untrusted file does no harm.
 
-Snakemake would run the Python expressions of a file with ``__use_yte__``, and follow aliases of
-aliases until the memory is full. Files named by ``--configfile`` it reads before any of this is
-asked, so these have to be trusted.
+Snakemake would run the Python expressions of a file with ``__use_yte__``, and expand nested aliases
+until memory is exhausted. Snakemake reads files named by ``--configfile`` before these checks run,
+so those files have to be trusted.
 
-A key that stands twice is refused in all of them and on the command line, too: of the two, YAML
-and Snakemake take the last one without a word.
+A duplicate key is refused in every config file and on the command line, because YAML and Snakemake
+would silently use the last of the two values.
 """
 
 import json
@@ -22,7 +22,7 @@ LARGEST_BYTES = 1 << 20
 MOST_VALUES = 100_000
 DEEPEST = 50
 LONGEST_WORD = 4000
-"""Without quotes: Python refuses to read longer numbers."""
+"""Maximum length of a value without quotes: Python refuses to read longer numbers."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -30,10 +30,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def config_file(workflow_folder: Path, *, is_module: bool = False) -> str:
     """Return the config.yaml of the working directory, or else the one beside the Snakefile.
 
-    That of the working directory is another workflow's, where this one is a module.
+    If this workflow is a module, the config.yaml of the working directory belongs to the workflow
+    that imports it, and is ignored.
 
-    One that is too large, nested too deep, no YAML, or a template whose expressions would be run,
-    is refused.
+    A file that is too large, nested too deeply, not YAML, or a template whose expressions would be
+    run is refused.
     """
     own = Path("config.yaml")
     path = own if own.exists() and not is_module else Path(workflow_folder, "config.yaml")
@@ -53,7 +54,7 @@ def require_harmless(path: Path) -> None:
             return
         _require_few_values(text)
         _require_different_nodes(yaml.compose(text, Loader=_LOADER))
-        yaml.load(text, Loader=_LOADER)  # what could not be built by Snakemake is named here
+        yaml.load(text, Loader=_LOADER)  # reports values that Snakemake could not construct
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark else "text"
@@ -71,7 +72,7 @@ def require_harmless(path: Path) -> None:
 
 
 def require_keys_once(path: Path) -> None:
-    """Refuse a file named by ``--configfile`` in which a key stands twice."""
+    """Refuse a file named by ``--configfile`` that has a duplicate key."""
     text = path.read_text(encoding="utf-8")
     if "__use_yte__" in text:  # a template may name a key in each of several cases
         return
@@ -85,7 +86,7 @@ def require_keys_once(path: Path) -> None:
 
 
 def require_given_once(arguments: Sequence[str]) -> None:
-    """Refuse a command line that sets something twice, of which Snakemake would take the last."""
+    """Refuse a command line that sets a key twice: Snakemake would use only the last value."""
     groups: list[list[str]] = []
     is_open = False
     for argument in arguments:
@@ -112,22 +113,22 @@ def require_given_once(arguments: Sequence[str]) -> None:
         except _Repeated as error:
             raise UserError(f"--config: {error}; {_ONCE}") from error
         except yaml.YAMLError:
-            pass  # text, as Snakemake takes it
+            pass  # Snakemake reads such a value as text
 
 
 class _Harmful(Exception):
-    """Content that no settings need."""
+    """Content that is never needed in settings and could do harm."""
 
 
 class _Repeated(Exception):
-    """A key that stands twice in one place."""
+    """A duplicate key in a mapping."""
 
 
 _ONCE = "expected each key and name once; remove or rename one"
 
 
 def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()) -> None:
-    """Refuse composed YAML in which a mapping has a key twice."""
+    """Refuse composed YAML in which a mapping has a duplicate key."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
             _require_different_nodes(item, (*place, str(number)))
@@ -143,7 +144,7 @@ def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()
 
 
 def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object of JSON, unless a key stands twice in it."""
+    """Build a JSON object, and refuse one with a duplicate key."""
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
@@ -153,9 +154,10 @@ def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_few_values(text: str) -> None:
-    """Refuse YAML that has too many values when every alias is replaced by what it stands for.
+    """Refuse YAML that has too many values after every alias is replaced by the value it refers to.
 
-    Reads events one by one: nothing is built, and no depth of nesting overflows a stack.
+    The parser's events are read one by one, so that no values are constructed and deep nesting
+    cannot overflow the stack.
     """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []

@@ -1,4 +1,4 @@
-"""Turns config.yaml and the command line into settings that the rules can rely on."""
+"""Conversion of config.yaml and the command line into complete, validated settings."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,10 +44,11 @@ TEXT_KEYS = (
     *("image", "images", "name", "path", "field", "fields"),
     *("inputs", "targets", "truth", "about", "checksums"),
 )
-"""Keys whose text stays text even where it looks like a number: '2024' is a file's name."""
+"""Keys whose text is not converted to a number: '2024' may be the name of a file."""
 
 NAMING_KEYS = ("images", "fields", "crops", "sweeps", "tables", "classifiers")
-"""Keys whose own keys are names: one without settings lacks something, and is not left out."""
+"""Sections whose keys are names. A name without settings is kept, so that the check of the schema
+reports what is missing."""
 
 
 class ImageNetwork(NamedTuple):
@@ -62,17 +63,18 @@ def read_settings(
     name_source: Callable[[Place], str],
     layers: Sequence[ConfigLayer] = (),
 ) -> dict[str, Any]:
-    """Check what the user wrote and fill in the rest.
+    """Check the settings that the user wrote and fill in the defaults.
 
-    `config` is what config.yaml and the command line say together; `layers` are those of
-    `precedence.read_layers`. The section `training` of a layer wins over what earlier ones say of
-    single networks.
+    `config` is Snakemake's merged configuration of config.yaml and the command line; `layers` are
+    the layers returned by `precedence.read_layers`. The section `training` of a layer wins over the
+    settings of single networks in earlier layers.
 
-    Returned are all sections in the schema's order, so that moving lines in config.yaml changes
-    nothing. Paths are as found; the `training` of a field is the section `training` with the
-    field's own changes; ``sweeps`` are as they are written, see `sweeps.expand`. There are
-    ``automatic_learning_rates`` too, the fields whose learning rate is what suits them, and
-    ``notes``, lines for the user on what was chosen and on settings that have no effect.
+    The returned sections are in the schema's order, so that moving lines in config.yaml changes
+    nothing. Paths are those of the files that were found; the `training` of a field is the section
+    `training` updated with the field's own settings; ``sweeps`` are as written, see
+    `sweeps.expand`. The result also has ``automatic_learning_rates``, the fields whose learning
+    rate was chosen automatically, and ``notes``, messages to the user about automatic choices and
+    about settings that have no effect.
     """
     written = _tidied(config)
     assert isinstance(written, dict)
@@ -110,9 +112,9 @@ def read_settings(
 
 
 def _resolve(settings: dict[str, Any]) -> None:
-    """Replace what stands for something else: paths, overlaps of tiles, and trainings of networks.
+    """Resolve paths, overlaps of tiles, and the training settings of networks, in place.
 
-    Nothing is checked; a path where there is nothing stays as it is written.
+    Nothing is checked; the path of a missing file stays as it is written.
     """
     for section in ("images", "tables", "classifiers", "fields"):
         find = find_folder if section == "classifiers" else find_file
@@ -133,7 +135,7 @@ def _resolve(settings: dict[str, Any]) -> None:
 
 
 def runs(settings: Mapping[str, Any]) -> list[ImageNetwork]:
-    """Return every network of every image, in the order of the config's names, without sweeps."""
+    """Return every network of every image in the order of the config, without those of sweeps."""
     return [
         ImageNetwork(name, field)
         for name, image in settings["images"].items()
@@ -157,7 +159,7 @@ def source_namer(given: Any) -> Callable[[Place], str]:
         sources.append((Path(path).name, content))
 
     def name_source(place: Place) -> str:
-        # a key that is missing was forgotten where its neighbours were written
+        # a missing key is reported for the source that has its neighbouring keys
         for wanted in (place, place[:-1]):
             for name, content in sources:
                 if wanted and _holds(content, wanted):
@@ -177,14 +179,14 @@ def _holds(content: Any, place: Place) -> bool:
 
 
 def _tidied(value: Any, key: str = "") -> Any:
-    """Return a value without empty keys, with text keys, and with numbers for text that spells one.
+    """Return a value without empty keys, with keys as text and with numeric text as numbers.
 
     YAML reads 1e-4 as text, and Snakemake's --config reads everything inside braces as text. Times
-    like 30m become seconds.
+    like 30m are converted to seconds.
     """
     if isinstance(value, Mapping):
         return {
-            # in a checksum there may be nothing but digits
+            # a checksum may consist of digits only, and has to stay text
             str(k): {} if v is None else _tidied(v, key if key == "checksums" else str(k))
             for k, v in value.items()
             if v is not None or key in NAMING_KEYS
@@ -208,9 +210,9 @@ def _tidied(value: Any, key: str = "") -> Any:
 def _disagreements(
     settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield what no single key is to blame for, and files that are not there.
+    """Yield errors that involve several keys, and errors of missing files.
 
-    `own_keys` are the settings of its training that each network sets itself.
+    `own_keys` has the training settings that each network sets itself, by the network's name.
     """
     for name, image in settings["images"].items():
         if name.lower() in TAKEN_NAMES:
@@ -254,6 +256,6 @@ def _disagreements(
 def _training_place(
     name: str, own_keys: Collection[str], where_is: WhereIs, key: str, limit_key: str
 ) -> str:
-    """Return where a setting of a network's training stands: below the network, or for all."""
+    """Return the place of a training setting: below the network, or in the section `training`."""
     is_own = key in own_keys or limit_key in own_keys
     return where_is(("fields", name, "training", key) if is_own else ("training", key))

@@ -1,4 +1,4 @@
-"""Renders that would be too large."""
+"""Checks for renders that would be too large."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 
 def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
-    """Yield an error for each render that its job would refuse, after all of the training.
+    """Yield an error for each render that its job would refuse after all training has finished.
 
-    Images are opened only for sizes at which a square would be too large.
+    Image files are opened only if a square render of the requested size would exceed the limit.
     """
     render = settings["render"]
     limit = render["max_megapixels"]

@@ -1,4 +1,4 @@
-"""Images that are trained in tiles: their checks, and where their tiles are."""
+"""Images that are trained in tiles: checks of their settings, and their division into tiles."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -13,25 +13,28 @@ from neuralfield.tasks.image.tile_files import tiles_of_lists
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
-"""The files of more tiles take long to look at, each time that Snakemake starts."""
+"""Maximum number of tiles of an image: Snakemake checks their files each time it starts, which
+takes long for more tiles."""
 
 MOST_JOBS = 16
-"""Jobs that the tiles of an image are usually divided among, for each network: enough for the cores
-or the GPUs of a machine, and few enough that their starts take no time. It may not depend on the
-machine, because each job of a cluster divides them anew."""
+"""Default maximum number of jobs that the tiles of an image are divided among, for each network:
+enough for the cores or the GPUs of a machine, and few enough that the time to start them is
+negligible. The number must not depend on the machine, because each job of a cluster recomputes the
+division."""
 
 WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
-"""Types of networks that tiles cannot have, in words."""
+"""Types of networks that cannot be trained on tiles, with their names for messages."""
 
 
 def usual_overlap_px(size_px: int) -> int:
-    """Return the overlap of tiles for which nobody gave one: less than usual in small tiles."""
+    """Return the default overlap of tiles: `USUAL_OVERLAP_PX`, or less for small tiles."""
     return min(USUAL_OVERLAP_PX, size_px // 8)
 
 
 def tile_groups(tiling: Tiling, per_job: int | None) -> list[list[tuple[Tile, ...]]]:
-    """Divide the tiles of an image among jobs: about `per_job` of them, or an automatic number, and
-    nearly as many for each. A job has all tiles of one list of files, or of several.
+    """Divide the tiles of an image among jobs, about `per_job` tiles or an automatic number each.
+
+    All jobs have nearly the same number of tiles. A job has all tiles of one or more file lists.
     """
     lists = tiles_of_lists(tiling)
     jobs = MOST_JOBS if per_job is None else -(-tiling.count // per_job)
@@ -41,7 +44,7 @@ def tile_groups(tiling: Tiling, per_job: int | None) -> list[list[tuple[Tile, ..
 
 
 def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
-    """Yield what is wrong with the tiles of an image whose file is there."""
+    """Yield the errors in the tile settings of an image whose file exists."""
 
     def where(*keys: str) -> str:
         return where_is(("images", name, *keys))
@@ -102,7 +105,7 @@ def _sizes(
 
 
 def headers_and_tilings(images: Mapping[str, Any]) -> dict[str, tuple[Header, Tiling]]:
-    """Return header and tiling of each image that has tiles, by its name."""
+    """Return the header and the tiling of each image that has tiles, by the image's name."""
     found = {}
     for name, image in images.items():
         if "tiles" in image:

@@ -1,4 +1,4 @@
-"""Files that the settings name: in the working directory, or else beside the Snakefile."""
+"""Files named in the settings: searched in the working directory, then beside the Snakefile."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def find_file(path: str) -> Path | None:
-    """Return a file as the user wrote it, or else beside the Snakefile; None for no file."""
+    """Return a file as the user wrote it, or else beside the Snakefile; None if neither exists."""
     return _find(path, Path.is_file)
 
 
@@ -23,7 +23,7 @@ def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
     try:
         given = Path(path).expanduser()
         return next((place for place in (given, ROOT / given) if is_right(place)), None)
-    except (OSError, ValueError, RuntimeError):  # too long, no text, of an unknown user
+    except (OSError, ValueError, RuntimeError):  # too long, not valid text, or ~ of an unknown user
         return None
 
 
@@ -36,8 +36,9 @@ def missing_file(path: str, where: str, what: str) -> Iterator[ConfigError]:
 
 
 def require_file(path: str, where: str, what: str) -> Path:
-    """Return a file that has to be there; `where` is the place of that setting, and `what` it is
-    the path of, for the message.
+    """Return a file that has to exist, or raise a `ConfigError`.
+
+    For the message, `where` is the place of the setting, and `what` describes the expected file.
     """
     found = find_file(path)
     if found is None:
@@ -49,7 +50,7 @@ def require_file(path: str, where: str, what: str) -> Path:
 
 
 def workflow_file(path: str) -> str:
-    """Return the path of a file of the workflow, wherever that is run."""
+    """Return the path of a file of the workflow, independent of the working directory."""
     return str(find_file(path) or path)
 
 

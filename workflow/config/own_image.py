@@ -1,4 +1,4 @@
-"""The image that ``image=`` names: its folder, the size it is trained at, and what suits it."""
+"""The image that ``image=`` names: its results folder, its training size, and presets for it."""
 
 import re
 import unicodedata
@@ -12,10 +12,10 @@ from neuralfield.images.image import target_size, usual_size_px
 from neuralfield.system.errors import ConfigError, InputError
 
 TAKEN_NAMES = ("tables", "classifiers")
-"""Folders in results/ that belong to no image."""
+"""Folders in results/ that are not the folder of an image."""
 
 KEYS = ("size", "mode", "threshold", "filter", "tiles")
-"""Settings of an image that may stand beside ``image``, as may its ``name``."""
+"""Settings of an image that may be given beside ``image``; so may its ``name``."""
 
 _PRESETS = (
     "{path}: preset=line_art for a drawing and preset=quality for a photograph are better than the"
@@ -33,9 +33,9 @@ def slug(text: str) -> str:
 def adopt_own_image(
     written: dict[str, Any], name_source: Callable[[Place], str], has_preset: bool, notes: list[str]
 ) -> Iterator[ConfigError]:
-    """Put the image given by ``image`` in place of those listed under ``images``.
+    """Replace the images listed under ``images`` by the image given by ``image``, in place.
 
-    `notes` gets lines on what was chosen for it.
+    Messages about automatic choices are appended to `notes`.
     """
     path = written.get("image")
     if path is None:
@@ -72,7 +72,7 @@ def adopt_own_image(
 
 
 def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[Place], str]:
-    """Return a namer of sources that knows where settings of the own image were written."""
+    """Return a function that also names the source of the settings given beside ``image``."""
 
     def name(place: Place) -> str:
         if place[:1] == ("images",):
@@ -83,10 +83,9 @@ def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[P
 
 
 def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
-    """Refuse to put the results of an image into results/{name}, if that folder has those of
-    another image file that still exists.
+    """Refuse to use results/{name} if it has the results of another image file that still exists.
 
-    `earlier_inputs` is the file that results/{name}/resized.png was made from, if it was made.
+    `earlier_inputs` has the file that results/{name}/resized.png was made from, if it was made.
     """
     for earlier in earlier_inputs:
         if not Path(earlier).exists() or Path(earlier).samefile(path):
@@ -98,7 +97,7 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
 
 
 def _size_px(path: Path, where: str) -> tuple[int, int]:
-    """Return width and height from the file's first bytes; the image itself stays closed."""
+    """Return width and height from the file's header; the image itself is not decoded."""
     from neuralfield.images.image_file import image_size
 
     try:
@@ -108,13 +107,13 @@ def _size_px(path: Path, where: str) -> tuple[int, int]:
 
 
 def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> str:
-    """Return a line on the size that an image is trained at."""
+    """Return a message about the size that an image is trained at."""
     line, size = f"{path}: {shape[0]} x {shape[1]} pixels", image.get("size")
     if "tiles" in image:
         return f"{line}, trained in tiles."
     if size in (None, max(shape)):
         return f"{line}, trained at that size; size=N chooses another longer side."
-    if not isinstance(size, int) or size < 1:  # what is no size is refused later
+    if not isinstance(size, int) or size < 1:  # invalid sizes are refused later
         return f"{line}, trained at size {as_written(size)}."
     sides = target_size(shape, size)
     if size > max(shape):
@@ -129,7 +128,7 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
 
 
 def _forget_images(sweep: Any) -> None:
-    """Let a sweep run over whatever images there are."""
+    """Remove the names of images from a sweep, so that it covers all images."""
     if not isinstance(sweep, dict):
         return
     sweep.pop("images", None)

@@ -1,4 +1,4 @@
-"""Rules for which place wins when a setting is written in several, or has no effect.
+"""Rules for which place wins when a setting is written in several, and for unused settings.
 
 Settings are read from layers: config.yaml, then the files that ``--configfile`` names, then
 ``--config``. A later layer wins over an earlier one, and inside one layer a network's own
@@ -20,7 +20,7 @@ from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
 
 class ConfigLayer(NamedTuple):
-    """The settings of one place on top of config.yaml, and the name of that place."""
+    """The settings of one source above config.yaml, and the name of that source."""
 
     name: str
     content: dict[str, Any]
@@ -32,8 +32,10 @@ _EXAMPLES_FOLDER = "workflow/resources/"
 
 
 def read_layers(given: Any) -> list[ConfigLayer]:
-    """Return what stands above config.yaml, the layer that wins last; `given` is Snakemake's
-    ``ConfigSettings``, the config files and the --config values of the command line.
+    """Return the layers above config.yaml in increasing precedence.
+
+    `given` is Snakemake's ``ConfigSettings``: the config files and the --config values of the
+    command line.
     """
     layers = []
     for path in given.configfiles:
@@ -43,11 +45,11 @@ def read_layers(given: Any) -> list[ConfigLayer]:
 
 
 def adopt_preset(written: dict[str, Any]) -> str | None:
-    """Put the network that ``preset`` names in place of those listed under ``fields``.
+    """Replace the networks listed under ``fields`` by the network of ``preset``, in place.
 
-    It is fitted to every image, and alone: sweeps, which start from those fields, are left out. A
-    name that is none of `PRESETS` is left for the schema to refuse. Returns the name, if there is
-    one.
+    The preset's network is the only one that is fitted to each image. Sweeps are removed, because
+    they start from the replaced fields. A name that is not in `PRESETS` is kept, so that the schema
+    refuses it. The function returns the name of the preset, or None.
     """
     name = written.get("preset")
     if name not in PRESETS:
@@ -62,9 +64,9 @@ def adopt_preset(written: dict[str, Any]) -> str | None:
 
 
 def adopt_budget(written: dict[str, Any], layers: Sequence[ConfigLayer]) -> None:
-    """Let ``budget`` at the top stand for ``training.budget``, which wins in the same layer.
+    """Move a top-level ``budget`` to ``training.budget``, which wins in the same layer.
 
-    One that is no number of seconds is left where it is, for the schema to refuse.
+    A value that is not a number of seconds stays in place, so that the schema refuses it.
     """
     is_later = _last(layers, ("budget",)) > _last(layers, ("training", "budget"))
     for content in (*(layer.content for layer in layers), written):
@@ -77,9 +79,9 @@ def adopt_budget(written: dict[str, Any], layers: Sequence[ConfigLayer]) -> None
 
 
 def leave_out_examples(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> Iterator[str]:
-    """Take the example images out where a layer names images: these are meant, and no others.
+    """Remove the example images if a layer names images: only the named images are intended.
 
-    Images of a config.yaml of the user's own stay. Yields a line on what was left out.
+    Images of the user's own config.yaml are kept. Yields a message with the removed examples.
     """
     naming = [layer for layer in layers if _mapping(layer.content.get("images"))]
     named = {str(name) for layer in naming for name in layer.content["images"]}
@@ -95,9 +97,9 @@ def leave_out_examples(written: Mapping[str, Any], layers: Sequence[ConfigLayer]
 
 
 def let_later_layers_win(written: Mapping[str, Any], layers: Sequence[ConfigLayer]) -> None:
-    """Remove a network's own training settings where a later layer's section `training` wins.
+    """Remove a network's own training settings that a later layer's section `training` overrides.
 
-    Budgets are removed where a later layer sets the steps.
+    Budgets are removed if a later layer sets the number of steps.
     """
     for name, field in _mapping(written.get("fields")).items():
         own = field.get("training") if isinstance(field, Mapping) else None
@@ -123,12 +125,12 @@ def settings_without_effect(
     own_keys: Mapping[str, Collection[str]],
     name_source: Callable[[Place], str],
 ) -> Iterator[str]:
-    """Yield a line for each setting that changes nothing: which, why, and what to write instead.
+    """Yield a message for each setting without effect: which, why, and what to write instead.
 
-    `written` is what all layers say together, after `let_later_layers_win`, and `own_keys` has the
-    settings of its training that each network sets itself, by its name. Networks, and values of the
-    section `training`, that are those of the workflow's own config.yaml are passed over: that file
-    spells out every default, and nobody wrote them.
+    `written` are the merged settings of all layers after `let_later_layers_win`, and `own_keys` has
+    the training settings that each network sets itself, by its name. Networks and values of the
+    section `training` that equal those of the workflow's own config.yaml are skipped: that file
+    spells out every default, so the user did not write them.
     """
     for taking, taken in (("preset", "fields"), ("preset", "sweeps"), ("image", "images")):
         at = _last(layers, (taken,))
@@ -170,7 +172,7 @@ def settings_without_effect(
 
 
 def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[str]) -> str | None:
-    """Return a line if the command line changes `training`, and only other things are made."""
+    """Return a message if the command line changes `training` but no target is made from images."""
     folders = ("tables", "classifiers")
     made = {target.removeprefix("results/").split("/")[0] for target in targets}
     key = next((key for key in ("training", "budget") if key in layers[-1].content), None)
@@ -184,8 +186,9 @@ def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[st
 
 
 def with_shipped_sections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a workflow that has this one as a module, with the sections of the
-    workflow's own config.yaml that are left out, but for its examples.
+    """Return the settings of a workflow that imports this one as a module, completed.
+
+    Missing sections are taken from this workflow's own config.yaml, except its examples.
     """
     examples = ("images", "sweeps", "tables", "classifiers")
     usual = {key: value for key, value in shipped_settings().items() if key not in examples}
@@ -194,14 +197,14 @@ def with_shipped_sections(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def shipped_settings() -> dict[str, Any]:
-    """Return the workflow's own config.yaml; nobody changes it."""
+    """Return the workflow's own config.yaml; callers must not modify the cached value."""
     return yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
 
 
 def _users(
     settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], key: str
 ) -> Iterator[str]:
-    """Yield networks, alone or in a sweep, that take a setting from the section `training`."""
+    """Yield the networks, alone or in a sweep, that use a setting of the section `training`."""
     fields = settings["fields"]
 
     def takes(name: str) -> bool:
@@ -218,7 +221,10 @@ def _users(
 def _unmet_condition(
     key: str, trainings: Sequence[Mapping[str, Any]]
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Return the setting, and its values, without which another one has no effect, or None."""
+    """Return an unmet condition for `key` to have an effect: another setting, and its values.
+
+    None means that a training meets every condition of `key`, or that `key` has no condition.
+    """
     declared = settings_of(ImageTraining).get(key)
     for other, wanted in declared.only_with.items() if declared else ():
         if not any(training[other] in wanted for training in trainings):
@@ -227,7 +233,7 @@ def _unmet_condition(
 
 
 def _last(layers: Sequence[ConfigLayer], place: Place) -> int:
-    """Return the number of the last layer that sets a value; -1 for none."""
+    """Return the index of the last layer that sets a value; -1 if no layer does."""
     for number in range(len(layers) - 1, -1, -1):
         if _at(layers[number].content, place) is not None:
             return number

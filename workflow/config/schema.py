@@ -1,4 +1,4 @@
-"""The rules for config.yaml: config.schema.yaml, and what dataclasses of settings declare."""
+"""The schema of config.yaml: config.schema.yaml and the declarations in settings dataclasses."""
 
 import copy
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ _SECTIONS = {
     "convolutional": (ConvolutionalClassifier,),
     "classifier_training": (ExecutionSettings, ClassifierTraining),
 }
-"""The classes whose settings are the keys of a section."""
+"""The classes whose settings are the keys of each section."""
 
 
 @cache
 def read_schema() -> dict[str, Any]:
-    """Return the rules for config.yaml as a JSON schema; nobody changes it."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    """Return the rules for config.yaml as a JSON schema; callers must not modify it."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster
     schema = yaml.load(SCHEMA_PATH.read_text(encoding="utf-8"), loader)
     rules = schema["$defs"]
     schema["properties"]["preset"] = {"enum": [*PRESETS]}
@@ -100,7 +100,7 @@ def _rule(setting: Setting) -> dict[str, Any]:
 
 
 def resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a rule with what its ``$ref`` points to; what stands beside the ``$ref`` wins."""
+    """Return a rule merged with the target of its ``$ref``; the rule's own keys win."""
     if "$ref" not in rule:
         return rule
     target: Any = read_schema()
@@ -110,11 +110,11 @@ def resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_defaults(value: Any, rule: Mapping[str, Any]) -> Any:
-    """Return a copy of a valid value in which every key that has a default is there."""
+    """Return a copy of a valid value in which missing keys have their defaults."""
     if not isinstance(value, Mapping):
         return copy.deepcopy(value)
     schema, rule = read_schema(), resolved(rule)
-    if "allOf" in rule:  # a network: its rules are those of its type
+    if "allOf" in rule:  # a network: the rules depend on its type
         rule = schema["$defs"][value["type"]]
         if "preset" in value:  # a preset has defaults of its own
             return {key: copy.deepcopy(value[key]) for key in rule["properties"] if key in value}
@@ -123,7 +123,7 @@ def with_defaults(value: Any, rule: Mapping[str, Any]) -> Any:
     for key in [*properties, *(key for key in value if key not in properties)]:
         own = resolved(properties.get(key, others))
         if key == "training" and rule is not schema and "default" not in properties[key]:
-            # changes of one network, not a section
+            # the changes of one network, which are not filled with the section's defaults
             filled |= {key: copy.deepcopy(value[key])} if key in value else {}
         elif key in value:
             filled[key] = with_defaults(value[key], own)

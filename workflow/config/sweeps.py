@@ -1,4 +1,4 @@
-"""Sweeps: lists of images x fields x settings, of which each combination becomes a network."""
+"""Sweeps: lists of images x fields x settings; each combination is trained as one network."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,29 +24,31 @@ from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import AUTO
 
 SEPARATOR = "+"
-"""Between a field's name and its settings. Shells, URLs, file systems and Snakemake's targets take
-it as it is (a comma ends a wildcard on Snakemake's own command lines), and no name or value has
-it."""
+"""The separator between a field's name and its settings. It needs no escaping in shells, URLs, file
+systems and Snakemake's targets (a comma would end a wildcard on Snakemake's own command lines), and
+no name or value contains it."""
 
 SEED = "random_seed"
-"""The setting that is varied to measure chance; it stands last in names."""
+"""The setting that is varied to measure random variation; it is the last one in names."""
 
 FIXED = ("type", "preset", "training")
-"""Keys of a field that make another kind of network of it, not another setting."""
+"""Keys of a field that a sweep cannot vary, because they change the kind of network."""
 
 LONGEST_NAME = 180
-"""The limit for a folder's name: file systems take 255, and logs are named by image and field."""
+"""Maximum length of a network's name in characters: file systems allow 255 for a folder, and logs
+are named by image and field."""
 
 MOST_RUNS = 10_000
-"""The limit for a sweep: Snakemake plans these in a minute or two, with 0.6 GB of memory."""
+"""Maximum number of runs of a sweep: Snakemake plans this many in a minute or two, with 0.6 GB of
+memory."""
 
 Values = tuple[tuple[str, Any], ...]
-"""Settings and their values, by name, with the seed last."""
+"""Pairs of settings and values, sorted by name, with the seed last."""
 
 
 @dataclass(frozen=True)
 class SweepNetwork:
-    """A field of the config, by its name, with some of its settings replaced."""
+    """A field of the config, given by name, with some of its settings replaced."""
 
     base: str
     values: Values
@@ -58,7 +60,7 @@ class SweepNetwork:
 
     @property
     def combination(self) -> str:
-        """The name without the seed: what runs have in common that differ by chance alone."""
+        """The name without the seed, which is the same for runs that differ only in their seed."""
         settings = tuple((key, value) for key, value in self.values if key != SEED)
         return SweepNetwork(self.base, settings).name
 
@@ -69,8 +71,8 @@ class Sweep:
 
     name: str
     networks: dict[str, SweepNetwork]  # by their names
-    runs: list[ImageNetwork]  # each with the image that a network is fitted to
-    # whether renders and time-lapses of them are made
+    runs: list[ImageNetwork]  # the pairs of an image and a network fitted to it
+    # whether renders and time-lapses of the networks are made
     render: bool
     timelapse: bool
     batch: int  # how many of its runs may be trained in one job
@@ -79,8 +81,8 @@ class Sweep:
 def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:
     """Return the networks and runs of every sweep.
 
-    The same combination has the same name wherever it is asked for: in two sweeps it is one
-    network. Adding a value to a list changes nothing about the combinations that were there.
+    The name of a combination depends only on the combination: two sweeps that contain it share one
+    network, and adding a value to a list does not change existing combinations.
     """
     where_is = partial(name_place, name_source=name_source)
     sweeps, errors = [], []
@@ -96,7 +98,7 @@ def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> 
 
 
 def all_runs(sweeps: Iterable[Sweep]) -> list[ImageNetwork]:
-    """Return the runs of sweeps, each once."""
+    """Return the runs of all sweeps without duplicates."""
     return list(dict.fromkeys(run for sweep in sweeps for run in sweep.runs))
 
 
@@ -126,10 +128,11 @@ def field_settings(network: SweepNetwork, settings: Mapping[str, Any]) -> dict[s
 def labels(
     runs: Iterable[ImageNetwork], sweeps: Sequence[Sweep], fields: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """Return what each run is grouped by in tables: sweeps, network without the seed, settings.
+    """Return the columns that tables group each run by: sweeps, network without seed, settings.
 
-    `fields` has the settings of all networks, those of sweeps among them. Every setting that any
-    sweep varies is there for every run whose network has it; empty where there are no sweeps.
+    `fields` has the settings of all networks, including those of sweeps. Each setting that any
+    sweep varies is a column; it is empty for a run whose network does not have the setting. The
+    list is empty if there are no sweeps.
     """
     networks = {name: network for sweep in sweeps for name, network in sweep.networks.items()}
     varied = sorted({key for network in networks.values() for key, _ in network.values} - {SEED})
@@ -152,7 +155,7 @@ def labels(
 
 
 def spelled(value: Any) -> str:
-    """Return a value as names have it, in one way only: 1e-5 for 1e-05, 64x64 for [64, 64]."""
+    """Return the unique spelling of a value in names: 1e-5 for 1e-05, 64x64 for [64, 64]."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -164,12 +167,15 @@ def spelled(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number in one way only: 30 for 30.0."""
+    """Return an integer for a float with an integral value: 30 for 30.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _setting(key: str) -> str:
-    """Return ``steps`` for ``training.steps``, too: no network has a setting of that name."""
+    """Return the name of a setting without the prefix ``training.``.
+
+    The result is unambiguous, because no network has a setting with the name of a training setting.
+    """
     return key.removeprefix("training.")
 
 
@@ -181,7 +187,7 @@ def _canonical(values: Mapping[str, Any]) -> Values:
 def _combinations(
     sweep: Mapping[str, Any], images: Sequence[str], fixed: Mapping[str, Any]
 ) -> Iterator[tuple[str, SweepNetwork]]:
-    """Yield images and networks: what `fixed` names, times the lists of all else."""
+    """Yield the product of the sweep's lists, with the values in `fixed` instead of their lists."""
     fixed = dict(fixed)
     images = [fixed.pop("image")] if "image" in fixed else images
     fields = [fixed.pop("field")] if "field" in fixed else sweep["fields"]
@@ -213,7 +219,7 @@ def _matches(image: str, network: SweepNetwork, entry: Mapping[str, Any]) -> boo
 def _mistakes(
     name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield names and values that cannot be; the shapes of the lists are checked already."""
+    """Yield errors of invalid names and values; the schema has checked the shapes of the lists."""
     place: Place = ("sweeps", name)
     known = {"image": list(settings["images"]), "field": trained_fields(settings)}
 
@@ -265,9 +271,10 @@ def _value_mistakes(
     settings: Mapping[str, Any],
     where_is: WhereIs,
 ) -> Iterator[ConfigError]:
-    """Yield a setting that a network lacks, or a value that is not for it; once for all fields.
+    """Yield an error if a network does not have the setting or does not allow the value.
 
-    `place` ends in the key, or in the key and the number of the value in its list.
+    At most one error is reported for all fields. `place` ends with the key, or with the key and the
+    index of the value in its list.
     """
     known = read_schema()["$defs"]
     training = known["training"]["properties"]
@@ -293,7 +300,7 @@ def _value_mistakes(
 def _refusals(
     sweep: Sweep, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield combinations that cannot be, though each of their values can, once for each reason."""
+    """Yield an error for each reason why combinations of individually valid values are invalid."""
     place: Place = ("sweeps", sweep.name)
     where = where_is(place)
     if not sweep.runs:

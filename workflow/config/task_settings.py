@@ -1,4 +1,4 @@
-"""Checks of trainings, tables and classifiers in the config: of settings that limit each other."""
+"""Checks of settings of trainings, tables and classifiers that constrain each other."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +23,14 @@ _LIMITS = {
 def outside_their_limits(
     training: Mapping[str, Any], where: Callable[[str, str], str]
 ) -> Iterator[ConfigError]:
-    """Yield what is wrong between the settings of a training of any kind.
+    """Yield errors of training settings that contradict each other, for a training of any kind.
 
-    `where` says where a setting stands, given its name and that of the setting that limits it.
+    `where` returns the place of a setting, given its name and the name of the setting that limits
+    it.
     """
     for key, limit_key in _LIMITS.items():
         if limit_key == "steps" and "budget" in training:
-            continue  # the steps that are found are as many as are needed
+            continue  # the budget determines the steps, and finds at least this many
         if training.get(key, 0) > training.get(limit_key, math.inf):
             expected = f"at most {limit_key}, which is {training[limit_key]:g}"
             yield ConfigError(where(key, limit_key), as_written(training[key]), expected)
@@ -47,7 +48,7 @@ def size_name(widths: Sequence[int]) -> str:
 def table_complaints(
     name: str, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield what is wrong between the settings of one table; its jobs read the columns."""
+    """Yield errors of one table's settings that contradict each other; jobs check the columns."""
     table = settings["tables"][name]
 
     def where(*keys: str) -> str:
@@ -79,7 +80,7 @@ def table_complaints(
 def classifier_complaints(
     name: str, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
-    """Yield what is wrong between the settings of one classifier; its jobs read the files."""
+    """Yield errors in the settings of one classifier; its jobs check the contents of the files."""
     classifier = settings["classifiers"][name]
     network, training = classifier["network"], classifier["training"]
 
@@ -102,7 +103,7 @@ def classifier_complaints(
 def _files(
     folder: Path, checksums: Mapping[str, str], where: Callable[..., str]
 ) -> Iterator[ConfigError]:
-    """Yield an error for files that are missing, and for checksums of others."""
+    """Yield an error for missing files, and for checksums of files that are not in the folder."""
     try:
         names = [file.name for own in (TRAINING, HELD_OUT) for file in find_files(folder, own)]
     except InputError as error:

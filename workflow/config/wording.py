@@ -1,4 +1,4 @@
-"""Messages on wrong settings, in words that a user can act on."""
+"""Error messages for invalid settings, with the expected value and a remedy."""
 
 import json
 import math
@@ -15,14 +15,14 @@ from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import any_of, number_in_words
 
 Place = tuple[str | int, ...]
-"""Keys and positions from the top to a value."""
+"""The path to a value: keys of mappings and indices of lists, from the top level."""
 
 WhereIs = Callable[[Place], str]
-"""Says in words where a setting stands, as messages begin: see `name_place`."""
+"""A function that returns the beginning of a message, the place of a setting: see `name_place`."""
 
 
 class Problems(Exception):
-    """All mistakes in the settings, one line each."""
+    """All errors in the settings, one line each."""
 
     def __init__(self, errors: list[ConfigError]) -> None:
         self.errors = errors
@@ -45,7 +45,7 @@ _Validator = validators.extend(
 
 
 def errors_in(value: Any, rule: Mapping[str, Any]) -> list[ValidationError]:
-    """Return what in a value breaks a rule, sorted by place."""
+    """Return the violations of a rule in a value, sorted by place."""
     found = _Validator({"$defs": read_schema()["$defs"], **rule}).iter_errors(value)
     return sorted(found, key=lambda error: [str(step) for step in error.absolute_path])
 
@@ -56,8 +56,10 @@ def in_words(
     above: Place = (),
     whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
-    """Yield what jsonschema found, as the user should read it; `above` is the place of the value
-    that was checked, and `whole` all settings, in which another place for an unknown key is sought.
+    """Convert an error of jsonschema into errors for the user.
+
+    `above` is the place of the value that was checked. `whole` are all settings, which are searched
+    for a place where an unknown key would be valid.
     """
     place: Place = (*above, *error.absolute_path)
     rule: Any = error.schema
@@ -104,7 +106,7 @@ def _unknown_key(
 
 
 def _home(place: Place, key: str, whole: Mapping[str, Any]) -> Place:
-    """Return the place where a key that is unknown at another one is known; empty for none."""
+    """Return a place where a key that is unknown at `place` is valid; empty if there is none."""
     rules = read_schema()["$defs"]
     sections = ("training", "render", "timelapse", "evaluate", "edges")
     fields, images = whole.get("fields"), whole.get("images")
@@ -130,7 +132,7 @@ def _home(place: Place, key: str, whole: Mapping[str, Any]) -> Place:
 
 
 def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
-    """Return a setting as it is written in the config file, or after --config."""
+    """Return a setting as it would be written in the config file, or after --config."""
     first, *others = place
     is_plain = isinstance(value, str) and re.fullmatch(r"[\w.-]+", value)
     text = value if is_plain else json.dumps(value) if isinstance(value, str) else _as_yaml(value)
@@ -140,7 +142,7 @@ def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
 
 
 def expectation(rule: Mapping[str, Any]) -> str:
-    """Return what a rule of the schema asks for, in words."""
+    """Return a description of the values that a rule of the schema allows."""
     if "x-expected" in rule:
         return rule["x-expected"]
     if "anyOf" in rule:
@@ -162,7 +164,7 @@ def expectation(rule: Mapping[str, Any]) -> str:
 
 
 def as_written(value: Any) -> str:
-    """Return a value as it would stand in the config file, on one short line."""
+    """Return a value as it would be written in the config file, shortened to one line."""
     if isinstance(value, str):
         return repr(value)
     text = _as_yaml(value)
@@ -175,10 +177,10 @@ def _as_yaml(value: Any) -> str:
 
 
 def name_place(place: Place, name_source: Callable[[Place], str]) -> str:
-    """Return where a value stands, as messages begin: ``config.yaml: images.cub.size``."""
+    """Return the source and the place of a value for messages: ``config.yaml: images.cub.size``."""
     return f"{name_source(place)}: {'.'.join(str(step) for step in place)}"
 
 
 def without_repetition(errors: list[ConfigError]) -> list[ConfigError]:
-    """Keep one error of each place: a value of the wrong type breaks several rules at once."""
+    """Keep one error per place: a value of the wrong type violates several rules at once."""
     return list({(error.where, str(error.found)): error for error in errors}.values())

@@ -1,9 +1,10 @@
-"""Batches: networks of sweeps that one job trains, and the ledger of which is in which batch.
+"""Batches: networks of sweeps that one job trains, and the ledger of their assignment to batches.
 
-A batch's rule owns its networks' files, so a batch has to stay the same from one start to the
-next, whatever is added to a sweep or removed from it; otherwise finished networks would be made
-again. The ledger therefore lies beside the results, and is removed or copied with them. Jobs on a
-cluster, which read the Snakefile anew, find the same batches there.
+The files of a batch's networks are outputs of the batch's rule. A batch therefore has to stay the
+same from one start of Snakemake to the next, even if networks are added to a sweep or removed from
+it; otherwise finished networks would be trained again. The ledger is stored beside the results, so
+that it is removed or copied with them. Jobs on a cluster, which read the Snakefile again, find the
+same batches in the ledger.
 """
 
 import fcntl
@@ -37,20 +38,21 @@ _LINE = {
     "field": re.compile(_NAME + r"(?:\+[A-Za-z0-9_]+=[A-Za-z0-9_.-]+)*"),
     "digest": re.compile(r"[0-9a-f]{16}"),
 }
-"""The forms of parts of a line. Names of files and folders are made of them: no others are read."""
+"""The allowed forms of the parts of a line. Other forms are refused, because names of files and
+folders are made of these parts."""
 
 VARIED = (
     *("random_seed", "learning_rate", "minimum_learning_rate"),
     *("schedule", "warmup_steps", "epoch_offset"),
 )
-"""Settings that may differ within a batch, beside the image: they change numbers that a step is
-given, and neither the shapes that it computes nor the steps after which something is due."""
+"""Settings that may differ within a batch, besides the image: they change values that are passed to
+a step, but neither the shapes of its arrays nor the steps after which something is recorded."""
 
 ALONE = ""
-"""The place of a network that is trained in a job of its own."""
+"""The batch name of a network that is trained in a job of its own."""
 
 Entry = tuple[ImageNetwork, str]
-"""A run, and the digest of the settings that it has."""
+"""A run and the digest of its settings."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,15 @@ class Batch:
     """Networks that one job trains."""
 
     name: str  # ten hexadecimal digits: a digest of its networks and their settings
-    runs: tuple[ImageNetwork, ...]  # its networks that are asked for now
+    runs: tuple[ImageNetwork, ...]  # the networks that the current config asks for
     images: tuple[str, ...]
-    """Images of all networks that were ever put into it: the inputs of its job stay the same when
-    some are not asked for any more, and so nothing is made again."""
+    """Images of all networks that were ever put into the batch. The inputs of the batch's job stay
+    the same if the config no longer asks for some networks, so that nothing is made again."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The lines of the ledger: which runs were put into which batch, or left `ALONE`, in order."""
+    """The lines of the ledger in order: a batch, or `ALONE`, and the runs that were put into it."""
 
     lines: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
 
@@ -75,7 +77,7 @@ class Ledger:
 
     @cached_property
     def place(self) -> dict[Entry, str]:
-        """Return the batch of each run, or `ALONE`: where it was put last."""
+        """The batch that each run was last put into, or `ALONE`."""
         return {entry: name for name, entries in self.lines for entry in entries}
 
     @cached_property
@@ -84,23 +86,24 @@ class Ledger:
 
 
 def read_ledger(path: Path = LEDGER) -> Ledger:
-    """Read the ledger; it is empty where there is no file."""
+    """Read the ledger; it is empty if there is no file."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         return _read(file)
     return Ledger()
 
 
 def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) -> None:
-    """Write batches to a ledger that does not have them yet; `known` is what they are based on.
+    """Append new batches to the ledger file; `known` is the ledger that they were arranged from.
 
-    Nothing is written if another process has put one of the runs elsewhere in the meantime.
+    An `InputError` is raised, and nothing is written, if another process has put one of the runs
+    into another batch in the meantime.
     """
     if not batches:
         return
     with storage_errors(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
-            with suppress(OSError):  # a file system without locks: lines are still added whole
+            with suppress(OSError):  # without file locks, whole lines are still appended
                 fcntl.flock(file, fcntl.LOCK_EX)
             present = _read(file)
             text = ""
@@ -121,7 +124,7 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
 
 
 def settled(runs: Iterable[ImageNetwork], fields: Mapping[str, Any], ledger: Ledger) -> list[Batch]:
-    """Return the batches of runs as the ledger has them; runs without a place are left out."""
+    """Return the batches of runs recorded in the ledger, without runs that it does not have."""
     batched: dict[str, list[ImageNetwork]] = defaultdict(list)
     for run in runs if ledger.lines else ():
         place = ledger.place.get(_entry(run, fields), ALONE)
@@ -137,11 +140,12 @@ def arrange(
     ledger: Ledger,
     is_made: Callable[[ImageNetwork], bool],
 ) -> dict[str, list[Entry]]:
-    """Put runs that have no place into new batches, and return the lines to add to the ledger.
+    """Put runs without a batch into new batches, and return the lines to add to the ledger.
 
-    A run keeps its place as long as its settings are the same. Two lose it: one that is missing
-    from a batch others of which are made, since only it has to be made again; and one that was
-    alone and is missing. `limits` says how many runs the batch of a run may have at the most.
+    A run keeps its batch as long as its settings are the same, with two exceptions. A run without
+    results loses its batch if other runs of the batch have results, because only this run has to be
+    trained; and a run without results that was alone may be put into a batch. `limits` has the
+    maximum number of runs in the batch of each run.
     """
     if not ledger.lines and max(limits.values(), default=1) == 1:
         return {}
@@ -177,10 +181,10 @@ def arrange(
 def limits_of(
     sweeps: Iterable[Sweep], fields: Mapping[str, Any], tiled: Collection[str]
 ) -> dict[ImageNetwork, int]:
-    """Return how many runs the batch of each run of a sweep may have.
+    """Return the maximum number of runs in the batch of each run of a sweep.
 
-    Images in tiles, which `tiled` names, and trainings in segments are large, and stay alone; so do
-    those with a budget, each of which has steps of its own.
+    Images in tiles, which are named in `tiled`, and trainings in segments are large and are not
+    batched. Trainings with a budget are not batched either, because their numbers of steps differ.
     """
     limits: dict[ImageNetwork, int] = {}
     for sweep in sweeps:
@@ -199,8 +203,9 @@ def _entry(run: ImageNetwork, fields: Mapping[str, Any]) -> Entry:
 def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any]) -> str:
     """Return a digest that is equal for runs that may be in one batch.
 
-    It covers the size and the channels of the training image as far as settings and the file's
-    header tell; with ``mode: auto`` the channels are known when the pixels are read.
+    The digest covers the size and the channels of the training image as far as the settings and the
+    file's header determine them; with ``mode: auto`` the channels are not known before the pixels
+    are read.
     """
     image = images[run.image]
     try:
@@ -212,7 +217,7 @@ def _kind(run: ImageNetwork, fields: Mapping[str, Any], images: Mapping[str, Any
 
 
 def without_settings(settings: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """Leave some settings of its training out of those of a network."""
+    """Return the settings of a network without some settings of its training."""
     training = {key: v for key, v in settings["training"].items() if key not in keys}
     return {**settings, "training": training}
 
@@ -239,12 +244,12 @@ def _read(file: BinaryIO) -> Ledger:
 
 
 def _of_form(kind: str, text: Any) -> str:
-    """Return a name that was read, if it has the form of its kind."""
+    """Return a part of a line that was read, and raise `ValueError` if its form is not allowed."""
     if not isinstance(text, str) or not _LINE[kind].fullmatch(text):
         raise ValueError(f"{json.dumps(text)[:80]} is not the {kind} of a batch's line")
     return text
 
 
 def _whole_lines(content: bytes) -> int:
-    """Return the bytes up to the last line's end: a killed process may have left half a line."""
+    """Return the bytes up to the last line end: a killed process may leave an incomplete line."""
     return content.rfind(b"\n") + 1

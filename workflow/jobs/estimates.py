@@ -1,4 +1,4 @@
-"""Memory and time of jobs from simple formulas over sizes; a cluster asks for them in advance."""
+"""Estimates of the memory and time of jobs from their sizes, which a cluster needs in advance."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -25,44 +25,49 @@ from neuralfield.tasks.image.image_objective import BLOCK_POINTS
 from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 BASE_MEMORY_MB = 1000
-"""Python and its packages, Snakemake beside it on a cluster, and a small image."""
+"""Memory of Python and its packages, of Snakemake in the same job on a cluster, and of a small
+image."""
 
 GPU_MEMORY_MB = 3000
-"""Memory of the machine that CuPy and CUDA take, assumed; the GPU's own is not requested."""
+"""Host memory that CuPy and CUDA are assumed to take; a cluster is not asked for GPU memory."""
 
 CUDA_MEMORY_MB = 1000
-"""Memory of the GPU that CuPy, CUDA and the kernels take, assumed."""
+"""GPU memory that CuPy, CUDA and the kernels are assumed to take."""
 
 RENDERING_GPU_MEMORY_MB = 6000
-"""Memory of the GPU for a band of a render, assumed."""
+"""GPU memory that a band of a render is assumed to take."""
 
 THREAD_MEMORY_MB = 60
-"""A band of a large image, or the network of a tile, with what a thread makes of it."""
+"""Memory per thread for a band of a large image, or for the network of a tile, and the arrays that
+the thread computes from it."""
 
 RENDERING_MEMORY_MB = 4000
-"""A band of a render with its samples; a larger render has more bands, not larger ones."""
+"""Memory for a band of a render with its samples; a larger render has more bands, not larger ones.
+"""
 
 BYTES_PER_VALUE = 8 * 4
-"""A number of a layer's output in float32, and the copies made of it on the way there and back."""
+"""Bytes for each value of a layer's output: 8 copies in float32, which the forward and backward
+passes make."""
 
 UNKNOWN_SIDE_PX = 1024
-"""This is assumed for an image whose file does not show it."""
+"""Side that is assumed for an image whose size cannot be read."""
 
 CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
-"""Speed of a core at the least, by engine: longer than expected is worse than shorter."""
+"""Lower bounds of a core's speed by engine: a job that takes longer than expected is worse than one
+that takes less time."""
 
 GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
-"""Speed of a GPU at the least, by engine: assumed, as which GPU a job gets is not known before.
-Newer GPUs are many times as fast."""
+"""Assumed lower bounds of a GPU's speed by engine: the GPU that a job gets is not known in advance.
+Newer GPUs are many times faster."""
 
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
-"""Time of a step however small it is, by engine, assumed: kernels have to be launched."""
+"""Assumed minimum time of a step by engine, which is needed to launch its kernels."""
 
 KERNEL_FIELDS = ("siren", "finer", "wire", "gauss", "fourier", "hashgrid", "cafe", "mlp")
-"""Networks that engines have kernels for, on processors and on GPUs."""
+"""Types of networks that the engines "cpu" and "cuda" have kernels for."""
 
 _ASSUMED_CLASSES = 256
-"""The most that there can be."""
+"""Maximum number of classes of a classifier."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
@@ -71,7 +76,7 @@ Settings = Mapping[str, Any]
 
 
 def layer_widths(field: Settings) -> tuple[int, ...]:
-    """Return how many values a network has for a point, from its input to its output."""
+    """Return the number of values per point in each layer, from the input to the output."""
     if "widths" in field or "preset" in field:
         hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
     elif field["type"] == "upscaler":
@@ -92,27 +97,27 @@ def layer_widths(field: Settings) -> tuple[int, ...]:
 
 
 def weight_count(field: Settings) -> int:
-    """Return how many weights each point is multiplied with, on its way through a network."""
+    """Return the number of multiplications by weights in a network's forward pass for one point."""
     window = KERNEL_PX**2 if field["type"] == "upscaler" else 1
     return window * sum(a * b for a, b in pairwise(layer_widths(field)))
 
 
 def block_points(field: Settings) -> int:
-    """Return how many points pass through a network together, on a processor."""
+    """Return the number of points that a thread evaluates at once on a processor."""
     if field["type"] == "upscaler":
         return (field["crop"] + KERNEL_PX * (field["hidden_layers"] + 1)) ** 2
     return BLOCK_POINTS["cpu"]
 
 
 def table_bytes(field: Settings) -> int:
-    """Return the size of a hash encoding's table, its gradient and the optimizer's moments."""
+    """Return the bytes of a hash encoding's tables, their gradients and the optimizer's moments."""
     if field["type"] != "hashgrid":
         return 0
     return 6 * 8 * field["levels"] * field["features"] * 2 ** field["log2_table_size"]
 
 
 def image_points(image: Settings) -> int:
-    """Return the pixels of a training image, taken for a square where only a side is known."""
+    """Return the pixels of a training image, which is assumed square if only a side is known."""
     size = image.get("size")
     if size is None:
         return source_points(image["path"])
@@ -121,8 +126,8 @@ def image_points(image: Settings) -> int:
 
 @lru_cache
 def source_points(path: str) -> int:
-    """Return the pixels of an image's file, from its first bytes; assumed if it cannot be read."""
-    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is the limit, where images are read
+    """Return the pixels of an image file from its header, or a default if it cannot be read."""
+    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is enforced when images are read
     try:
         with Image.open(path) as image:
             return image.width * image.height
@@ -131,7 +136,7 @@ def source_points(path: str) -> int:
 
 
 def source_memory_mb(image: Settings, max_megapixels: float) -> int:
-    """Return the memory to read an image's file; one larger than is allowed is not decoded."""
+    """Return the memory to read an image file; an image above the limit is not decoded."""
     return image_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
 
 
@@ -142,10 +147,10 @@ def points_per_step(image: Settings, training: Settings) -> int:
 
 
 def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int) -> int:
-    """Return the memory of a training on the machine.
+    """Return the host memory of a training.
 
-    It holds the image as a table and, without a GPU, every layer's values for the points that each
-    thread works on.
+    This is the memory of the image as a table and, without a GPU, of every layer's values for the
+    points that each thread evaluates.
     """
     table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
@@ -159,7 +164,7 @@ def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int
 
 
 def training_gpu_memory_mb(image: Settings, field: Settings) -> int:
-    """Return the memory of the GPU for a training: the image, and every layer's values."""
+    """Return the GPU memory of a training: for the image, and for every layer's values."""
     points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
     layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
@@ -178,16 +183,16 @@ def gpu_engine(field: Settings) -> str:
         is_muon = field["training"]["optimizer"] == "muon"
         return "cuda" if _may_use_kernels(field) and not is_muon else "tape"
     inputs, *others = layer_widths(field)
-    if field["type"] == "hashgrid":  # it counts numbers in memory there
+    if field["type"] == "hashgrid":  # the engine counts the features of an encoding
         inputs = field["levels"] * field["features"]
-    if field["type"] == "cafe":  # and all factors of a value as one
+    if field["type"] == "cafe":  # the engine counts all factors of a value as one
         others = others[1:]
     fits = max(inputs, *others) <= MAX_WIDTH
     return "cuda" if fits and _has_kernels(field) else "tape"
 
 
 def _has_kernels(field: Settings) -> bool:
-    """Return whether engines have kernels for a network and its training, and may be used."""
+    """Return whether engines with kernels cover a network and its training, and may be used."""
     return field["type"] in KERNEL_FIELDS and _may_use_kernels(field)
 
 
@@ -199,27 +204,27 @@ def _may_use_kernels(field: Settings) -> bool:
 def batch_minutes(
     networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
 ) -> int:
-    """Return the time of trainings in one job, each an image and a network: one after another.
+    """Return the time of several trainings in one job, each given by its image and network.
 
-    There are three products of matrices for each layer, point and step: one forwards, two
-    backwards.
+    The trainings are assumed to run one after another. Each step has three matrix products for each
+    layer and point: one in the forward pass, and two in the backward pass.
     """
     work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
     return minutes(work_s, networks[0][1]["training"], attempt)
 
 
 def minutes(work_s: float, training: Settings, attempt: int = 1) -> int:
-    """Return the time that a training asks for.
+    """Return the time that a training requests.
 
-    It is longer at each attempt, because a cluster stops a job that takes longer than it asked for;
-    but never longer than the limit in the settings, at which the training leaves.
+    The time grows with each attempt, because a cluster stops a job that takes longer than it
+    requested. It never exceeds the limit in the settings, at which the training exits by itself.
     """
     minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
     return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
 
 
 def batch_memory_mb(networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int) -> int:
-    """Return the memory of trainings in one job: that of all at a time, and Python's once."""
+    """Return the memory of simultaneous trainings in one job, with Python's memory counted once."""
     common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
     own_threads = max(1, threads // len(networks))
     own = (
@@ -247,13 +252,13 @@ def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> flo
 
 
 def table_weights(table: Settings) -> int:
-    """Return how many weights a table's network has, without its biases."""
+    """Return the number of weights of a table's network, without its biases."""
     sizes = (len(table["inputs"]), *table["network"]["widths"], len(table["targets"]))
     return sum(a * b for a, b in pairwise(sizes))
 
 
 def table_numbers(table: Settings) -> int:
-    """Return how many numbers a CSV has at the most: each has a comma or a line end after it."""
+    """Return an upper bound of the numbers in a CSV: each is followed by a comma or a line end."""
     try:
         return Path(table["path"]).stat().st_size // 2
     except OSError:
@@ -261,7 +266,7 @@ def table_numbers(table: Settings) -> int:
 
 
 def table_memory_mb(table: Settings, gpus: int) -> int:
-    """Return the memory of a table's training: copies of its numbers, and moments."""
+    """Return the memory of a table's training: copies of its numbers, and optimizer moments."""
     layers = max(table["network"]["widths"], default=1) * (len(table["network"]["widths"]) + 1)
     values = 8 * table_numbers(table) + 8 * table_weights(table)
     values += table["training"]["threads"] * BLOCK_ROWS["cpu"] * layers * 4
@@ -269,7 +274,7 @@ def table_memory_mb(table: Settings, gpus: int) -> int:
 
 
 def table_training_s(table: Settings) -> float:
-    """Return the seconds of the steps of a table's training, on the tape."""
+    """Return the seconds of the steps of a table's training with the engine "tape"."""
     training = table["training"]
     rows = table_numbers(table) // (len(table["inputs"]) + len(table["targets"])) + 1
     rows = min(training["batch_samples"] or rows, rows)
@@ -279,9 +284,9 @@ def table_training_s(table: Settings) -> float:
 
 
 def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
-    """Return how many training images there are, and their size, from the file's first bytes.
+    """Return the number of training images and their size from the file's header.
 
-    A small set of small images is assumed where they do not tell.
+    One image of 28 x 28 pixels is assumed if the header cannot be read.
     """
     try:
         count, height, width = read_idx_shape(find_files(classifier["path"], TRAINING)[0], 3)
@@ -291,7 +296,7 @@ def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
 
 
 def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
-    """Return the memory of a classifier: its images, and a tape for each thread."""
+    """Return the memory of a classifier's training: for its images, and for a tape per thread."""
     count, shape = classifier_header(classifier)
     network = ConvolutionalClassifier.from_mapping(classifier["network"])
     try:
@@ -306,7 +311,7 @@ def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
 
 
 def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> float:
-    """Return the seconds of the steps of a classifier; a kernel has products at every place."""
+    """Return the seconds of a classifier's steps; a kernel is multiplied at every position."""
     count, shape = classifier_header(classifier)
     network, training = classifier["network"], classifier["training"]
     places, channels, products = shape.width * shape.height, 1, 0
@@ -323,17 +328,17 @@ def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> floa
 
 
 def rendering_s(points: float, field: Settings, threads: int, gpus: int) -> float:
-    """Return the seconds of a render: a product for each layer and point, 16 samples to a pixel."""
+    """Return the seconds of a render: a product for each layer and sample, 16 samples per pixel."""
     flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
     return 32 * weight_count(field) * points / flop_per_s
 
 
 def image_memory_mb(points: int) -> int:
-    """Return the memory of a few copies of an image in float32, four values to a pixel."""
+    """Return the memory of six copies of an image in float32, with four values per pixel."""
     return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
 
 
 def unpacking_memory_mb(header: Header, threads: int) -> int:
-    """Return the memory of bands of a large image; all of it if rows are out of order."""
+    """Return the memory of bands of a large image, or of all of it if rows are not in order."""
     points = 0 if header.row_by_row else header.width * header.height
     return BASE_MEMORY_MB + THREAD_MEMORY_MB * threads + ceil(points * 8 / 1e6)

@@ -1,8 +1,8 @@
-"""Failed jobs on the terminal: one line with the job and its log.
+"""Short messages about failed jobs on the terminal: one line with the job and its log.
 
-A job that fails reports one line itself. Snakemake adds some twenty around it: the traceback of its
-own call, and all files of the rule. They stay in its log file, .snakemake/log; ``--verbose`` brings
-them back to the terminal.
+A failing job reports one line itself. Snakemake adds about twenty lines: the traceback of its own
+call, and all files of the rule. These lines are only written to its log file in .snakemake/log;
+``--verbose`` shows them on the terminal, too.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ _REPORTED_BY_ONERROR = (
 
 
 def shorten(logger: logging.Logger, verbose: bool) -> None:
-    """Shorten Snakemake's messages about failed jobs on the terminal, unless it is verbose.
+    """Shorten Snakemake's messages about failed jobs on the terminal, unless `verbose` is set.
 
-    Its log file has all of them, and handlers of logger plugins are left as they are.
+    Snakemake's log file still has the full messages, and handlers of logger plugins are unchanged.
     """
     for handler in logger.handlers if not verbose else ():
         if handler.name == "DefaultStreamHandler" and handler.formatter:
@@ -47,7 +47,7 @@ def shorten(logger: logging.Logger, verbose: bool) -> None:
 
 
 class ShortFailures(logging.Formatter):
-    """Shortens Snakemake's messages about failed jobs, and leaves others to `usual`."""
+    """A formatter that shortens messages about failed jobs, and passes others to `usual`."""
 
     def __init__(self, usual: logging.Formatter) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ShortFailures(logging.Formatter):
 
 
 def _refused_start(text: str) -> str:
-    """Describe why Snakemake starts no job, and what to do; empty for unknown reasons."""
+    """Describe why Snakemake starts no job, and a remedy; empty for unknown reasons."""
     if lock := _LOCKED.match(text):
         return (
             f"{lock[1]}: another Snakemake is making the same files here; expected one at a time;"
@@ -108,7 +108,7 @@ def _refused_start(text: str) -> str:
 
 
 def _failed_write(text: str) -> str:
-    """Describe a failure of the disk that Snakemake itself met; an empty text where it is none."""
+    """Describe a storage error in Snakemake's own process; empty for other errors."""
     found = _ERROR_NUMBER.search(text)
     if not found:
         return ""
@@ -128,7 +128,7 @@ def _failed_write(text: str) -> str:
 
 
 def _end_in_words(status: int) -> str:
-    """Describe how a job's process ended; an empty text where the job itself has reported why."""
+    """Describe how a job's process ended; empty if the job itself has reported the reason."""
     if status in _REPORTED_BY_THE_JOB:
         return ""
     how = f"ended with exit code {status}"

@@ -13,17 +13,20 @@ InputFunction = Callable[[Any], str | list[str]]
 
 
 class Inputs:
-    """Functions of wildcards, and functions that make those; patterns of wildcards may be left."""
+    """Input functions of rules, and methods that create them.
+
+    The returned paths may contain wildcards in braces, which Snakemake fills in.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def of_network(self, key: str) -> Callable[[Any], Any]:
-        """Return a function for a setting of the job's network."""
+        """Return a function that returns a setting of the job's network."""
         return lambda wildcards: self.plan.network_of(wildcards)[key]
 
     def earlier_segment(self, wildcards: Any) -> list[str]:
-        """Return the segment that a job goes on from: none for the first one."""
+        """Return the segment that a job continues from; empty for the first segment."""
         segments = self.plan.network_of(wildcards)["training"]["segments"]
         earlier = int(wildcards.get("segment", segments)) - 1
         return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
@@ -34,55 +37,59 @@ class Inputs:
         return f"results/{{image}}/{{field}}/{name}"
 
     def learning(self, name: str) -> InputFunction:
-        """Return a function for a file of a training; none for imported weights."""
+        """Return an input function for a file of a training; empty for imported weights."""
         file = f"results/{{image}}/{{field}}/{name}"
         return lambda wildcards: [] if wildcards.field in self.plan.imported else [file]
 
     def imported_weights(self, wildcards: Any) -> str | list[str]:
-        """Return the file of an imported network."""
+        """Return the file of an imported network; empty for other networks."""
         is_imported = wildcards.field in self.plan.imported
         return self.plan.network_of(wildcards)["path"] if is_imported else []
 
     def of_whole_images(self, file: str) -> InputFunction:
-        """Return a function for a file of images that are trained as a whole."""
+        """Return an input function for a file that only images trained as a whole have."""
         return lambda wildcards: [] if wildcards.image in self.plan.tiled else file
 
     def of_large_images(self, file: str) -> InputFunction:
-        """Return a function for a file of images that are trained in tiles."""
+        """Return an input function for a file that only images trained in tiles have."""
         return lambda wildcards: file if wildcards.image in self.plan.tiled else []
 
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
-        """Return the lists of the files of all tiles of an image's network, row by row."""
+        """Return the paths of the file lists of all tiles of an image's network, row by row."""
         run, jobs = (wildcards.image, wildcards.field), self.plan.tile_job_of.values()
         return [path for job in jobs if job.run == run and job.is_last for path in job.lists]
 
     def batch_images(self, batch: Batch, file: str) -> list[str]:
-        """Return a file of each image that was put into a batch, except those that cannot be made
-        any more."""
+        """Return a file of each image that was put into a batch.
+
+        Missing files of images that the config no longer trains as a whole are left out, because no
+        rule makes them any more.
+        """
         files = {image: f"results/{image}/{file}" for image in batch.images}
         whole = self.plan.whole
         return [path for image, path in files.items() if image in whole or Path(path).exists()]
 
     def batch_networks(self, batch: Batch) -> Callable[[Any, Any], list[Settings]]:
-        """Return a function for the settings of a batch's networks.
+        """Return a function that returns the settings of a batch's networks.
 
-        Snakemake does not compare them, because it asks for `input`: the name of a batch has a
-        digest of all settings that count.
+        Snakemake does not compare the result with that of earlier runs, because the function has
+        the parameter `input`. This comparison is not needed: the name of a batch is a digest of all
+        settings that affect its networks.
         """
         return lambda wildcards, input: [self.plan.network_of(run) for run in batch.runs]
 
     def table_sizes(self, table: str) -> list[str]:
-        """Return the metrics of a table that has several networks."""
+        """Return the metrics files of all networks of a table, if it has several networks."""
         several = self.plan.config["tables"][table]["sizes"]
         networks = self.plan.networks_of_table(table) if several else []
         return [f"results/tables/{network}/metrics.json" for network in networks]
 
     def images_of(self, part: tuple[str, str]) -> InputFunction:
-        """Return a function for the images of a part of a set."""
+        """Return an input function for the image file of a part of a classifier's data set."""
         return lambda wildcards: self._files_of_set(wildcards, part)[0]
 
     def labels_of(self, part: tuple[str, str]) -> InputFunction:
-        """Return a function for the labels of a part of a set."""
+        """Return an input function for the label file of a part of a classifier's data set."""
         return lambda wildcards: self._files_of_set(wildcards, part)[1]
 
     def _files_of_set(self, wildcards: Any, part: tuple[str, str]) -> list[str]:
@@ -91,7 +98,10 @@ class Inputs:
     def one_for_each(
         self, section: str, wildcard: str, example: str
     ) -> Callable[[str], InputFunction]:
-        """Return a function of a pattern: an input function for every name of a section."""
+        """Return a function that makes an input function for all names of a section from a pattern.
+
+        The input function raises `UserError`, which shows `example`, if the section is empty.
+        """
 
         def every(pattern: str) -> InputFunction:
             def names(wildcards: Any) -> list[str]:

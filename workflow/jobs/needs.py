@@ -1,4 +1,4 @@
-"""The cores, GPUs, memory and time that the jobs of a plan ask for."""
+"""The cores, GPUs, memory and time that the jobs of a plan request."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,17 +12,17 @@ from neuralfield.system.device import gpu_is_present
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 
 CORES_ON_A_CLUSTER = 2
-"""Cores of a job, where neither the settings nor --cores set a number."""
+"""Default cores of a job if neither the settings nor --cores set a number."""
 
 SHORT_JOB_S = 60
-"""A training that is estimated to take longer has its GPU for itself."""
+"""Estimated seconds from which on a training has its GPU for itself."""
 
 
 class Needs:
-    """Functions that rules have for threads, priorities and resources.
+    """Functions for the threads, priorities and resources of rules.
 
-    Their arguments are those that Snakemake gives; an `ImageNetwork` may stand for wildcards.
-    `workflow` is Snakemake's.
+    Their arguments are those that Snakemake passes; an `ImageNetwork` may take the place of
+    wildcards. `workflow` is Snakemake's object.
     """
 
     def __init__(self, plan: Plan, batches: Sequence[Batch], workflow: Any) -> None:
@@ -36,21 +36,21 @@ class Needs:
         return self.plan.image_of(wildcards), self.plan.network_of(wildcards)
 
     def gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs that a job on this network keeps busy."""
+        """Return the number of GPUs that a job on this network uses."""
         device = self.plan.device_of(wildcards)
         return int(device == "gpu" or (device == "auto" and gpu_is_present()))
 
     def _shares_gpu(self, seconds: float) -> bool:
-        """Return whether a job that takes so long runs beside others on a GPU of this machine."""
+        """Return whether a job of this estimated time shares a GPU of this machine with others."""
         is_on_cluster = self._workflow.remote_exec or self._workflow.non_local_exec
         return not (is_on_cluster or self.plan.config["gpu_exclusive"] or seconds >= SHORT_JOB_S)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs that a training has for itself."""
+        """Return the number of GPUs that a training uses exclusively."""
         return 0 if self._shares_gpu(self.longest_first(wildcards)) else self.gpus(wildcards)
 
     def rendering_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs that a job which renders has for itself."""
+        """Return the number of GPUs that a rendering job uses exclusively."""
         return 0 if self._shares_gpu(0) else self.gpus(wildcards)
 
     def training_gpu_memory_mb(self, wildcards: Any) -> float:
@@ -61,24 +61,26 @@ class Needs:
         return self.gpus(wildcards) * estimates.RENDERING_GPU_MEMORY_MB
 
     def training_threads(self, wildcards: Any) -> int:
-        """Return the number in the settings, or else a fair share of the cores."""
+        """Return the number of threads in the settings, or else an equal share of the cores."""
         threads = self.plan.network_of(wildcards)["training"].get("threads")
         if threads:
             return threads
         cores = self._workflow.resource_settings.cores
-        if self._workflow.remote_exec:  # a job of a cluster: it has been given its share
+        if self._workflow.remote_exec:  # a job on a cluster, which has its own cores
             return cores
         is_classifier = hasattr(wildcards, "classifier")
         trainings = len(self.plan.config["classifiers"]) if is_classifier else self._trainings
         return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
 
     def all_cores(self, wildcards: Any) -> int:
-        """Return all cores, for a job that others wait for."""
+        """Return all cores, for a job that other jobs wait for."""
         return self._workflow.resource_settings.cores or CORES_ON_A_CLUSTER
 
     def rendering_threads(self, wildcards: Any) -> int:
-        """Return a fair share of the cores: each network is rendered, evaluated and shown in a
-        time-lapse."""
+        """Return an equal share of the cores for each of three jobs per network.
+
+        The three jobs render the network, evaluate it and make its time-lapse.
+        """
         cores = self.all_cores(wildcards)
         if self._workflow.remote_exec or not self._workflow.resource_settings.cores:
             return cores
@@ -100,12 +102,12 @@ class Needs:
         return estimates.batch_minutes(together, threads, self.gpus(wildcards), attempt)
 
     def longest_first(self, wildcards: Any) -> float:
-        """Return the priority of a training: what starts last should not be what takes longest."""
+        """Return the priority of a training: its time, so that long trainings start first."""
         together = self._image_and_network(wildcards)
         return estimates.training_s(*together, 1, self.gpus(wildcards))
 
     def longer_side_px(self, wildcards: Any) -> int:
-        """Return the longer side of a render: the wildcard `size`, or else about the image's."""
+        """Return the longer side of a render: the wildcard `size`, or else roughly the image's."""
         points = estimates.image_points(self.plan.image_of(wildcards))
         return int(wildcards.get("size") or points**0.5)
 
@@ -136,12 +138,14 @@ class Needs:
         return len(job.tiles) * self.longest_first(job.first_tile)
 
     def tiles_threads(self, job: TileJob) -> int:
-        """Return the threads of a training alone, or what --set-threads gives for these jobs."""
+        """Return the threads set by --set-threads for these jobs, or else those of a training."""
         return self._given_threads(job.kind) or self.training_threads(job.run)
 
     def tiles_resources(self, job: TileJob) -> dict[str, Any]:
-        """Return the estimates for a job on tiles: the memory of those that are trained together,
-        and read ahead, and the time of all.
+        """Return the estimates for a job on tiles.
+
+        The memory is that of the tiles that are trained together and of those that are read ahead;
+        the time is that of all tiles.
         """
         network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
         gpus = self.gpus(job.run)
@@ -158,7 +162,7 @@ class Needs:
         return sum(map(self.longest_first, batch.runs))
 
     def batch_threads(self, batch: Batch) -> int:
-        """Return the threads of a training alone, or what --set-threads gives for batches."""
+        """Return the threads that --set-threads sets for batches, or else those of a training."""
         return self._given_threads("train_batch") or self.training_threads(batch.runs[0])
 
     def batch_resources(self, batch: Batch) -> dict[str, Any]:
@@ -183,8 +187,10 @@ class Needs:
         in_memory: Sequence[tuple[Settings, Settings]],
         on_gpu: Sequence[ImageNetwork | Any],
     ) -> dict[str, Any]:
-        """Return the estimates for a job that trains several networks, and what --set-resources
-        gives for its kind: the time of those `trained`, and the memory of those at a time.
+        """Return the resources of a job that trains several networks.
+
+        The time is estimated for all networks in `trained`, and the memory for those that are in
+        memory at the same time. Values that --set-resources sets for this kind of job win.
         """
 
         def gpu_memory_mb(wildcards: Any) -> float:
@@ -204,6 +210,9 @@ class Needs:
         } | {name: getattr(value, "raw", value) for name, value in given.items()}
 
     def _given_threads(self, kind: str) -> Any:
-        """Return what --set-threads gives for rules of a kind, whose names are not known before."""
+        """Return the threads that --set-threads sets for a kind of rules, or None.
+
+        Users cannot name the single rules, because their names are generated.
+        """
         given = self._workflow.resource_settings.overwrite_threads.get(kind)
         return getattr(given, "raw", given)

@@ -1,4 +1,4 @@
-"""Jobs that a killed Snakemake left in SLURM's queue: they would write files that are made anew."""
+"""Jobs that a killed Snakemake left in SLURM's queue, and that would overwrite new files."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from neuralfield.system.files import try_lock
 _LEFT_BY_SNAKEMAKE = re.compile(
     r"(\w+)\|(?:[\w-]+_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\|rule_"
 )
-"""Number, name and comment of a job of the executor plugin: its name ends in its run's UUID."""
+"""Number, name and comment of a job of the executor plugin; the name ends with the run's UUID."""
 
 _LOCKS_OF_ONE_RUN = 2
 _COMMAND_PATIENCE_S = 60
@@ -33,11 +33,12 @@ def cancel_orphans(
 ) -> set[Path]:
     """Cancel jobs of earlier runs in this working directory, and wait until they have ended.
 
-    Trainings save their state when they are cancelled, so no step is lost. But a job that is
-    cancelled just when its files are complete takes them away again: the files that this run
-    counted on (`made`, see `files_made`) and that are missing now are returned. Nothing is done
-    unless it is certain that no other Snakemake is at work here, whose jobs they could be: `owner`
-    is the lock that `startup.clear_stale_locks` has returned.
+    Trainings save their state when they are cancelled, so that no step is lost. However, the output
+    files of a job are removed if the job is cancelled just after completing them. The function
+    therefore returns the files that this run relied on (`made`, see `files_made`) and that are now
+    missing. Nothing is cancelled unless it is certain that no other Snakemake, to which the jobs
+    could belong, is running in this folder: `owner` is the lock that `startup.clear_stale_locks`
+    has returned.
     """
     if not (folder / "slurm_logs").exists() or not shutil.which("squeue"):
         return set()
@@ -62,13 +63,13 @@ def cancel_orphans(
 
 
 def files_made(jobs: Any) -> set[Path]:
-    """Return the files that the jobs of a DAG do not make, because they are there."""
+    """Return the existing output files of the jobs of a DAG that do not have to run."""
     outputs = (file for job in jobs.jobs if not jobs.needrun(job) for file in job.output)
     return {path for path in map(Path, outputs) if path.exists()}
 
 
 def begin_again(workflow: Any) -> None:
-    """Start this process's command anew, as it was planned before files were removed."""
+    """Restart this process's command, because files were removed after it planned its jobs."""
     workflow.persistence.unlock()
     workflow.logger_manager.stop()
     sys.stdout.flush()
@@ -77,14 +78,14 @@ def begin_again(workflow: Any) -> None:
 
 
 def _is_alone(owner: IO[str] | None, folder: Path) -> bool:
-    """Return whether no other Snakemake works in this folder, on this machine or on another."""
+    """Return whether no other Snakemake runs in this folder, on this machine or on another."""
     if owner is None or len(list((folder / "locks").glob("*.lock"))) > _LOCKS_OF_ONE_RUN:
         return False
     try:
         return try_lock(owner)
     except OSError:
         return False
-    finally:  # an attempt to have it alone may lose it
+    finally:  # a failed attempt to lock it exclusively may release the shared lock
         fcntl.flock(owner, fcntl.LOCK_SH)
 
 
@@ -99,7 +100,7 @@ def _left_in(folder: Path) -> set[str]:
 
 
 def _run(*command: str) -> str:
-    """Return the output of a command; none where it fails, as there may be no cluster any more."""
+    """Return the output of a command; empty if it fails, as the cluster may be unavailable."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMMAND_PATIENCE_S, check=False

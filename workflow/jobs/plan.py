@@ -1,4 +1,4 @@
-"""The images, networks, tables and classifiers of a config, and the files that are made of them."""
+"""The images, networks, tables and classifiers of a config, and the files made from them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,29 +28,30 @@ from neuralfield.tasks.training_settings import (
 Settings = dict[str, Any]
 
 SHORTEST_TILE_S = 1
-"""The least that a tile gets of its image's budget."""
+"""Minimum seconds of an image's budget that each tile gets."""
 
 Contents = tuple[str, str, set[str]]
-"""An output that is a folder, that folder or one in it, and the names that have to be there."""
+"""An output that is a folder, this folder or a subfolder of it, and the names that have to be in
+the latter."""
 
 MOST_TILES_OF_A_VIEW = 150
-"""Their networks are all in one page."""
+"""Maximum number of tiles of a viewer page, which contains the networks of all tiles."""
 
 _ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
 
 
 class Plan:
-    """Everything that a config asks for.
+    """All networks and files that a config asks for.
 
-    `settings` are those of `config.configuration.read_settings`, and `sweeps` the sweeps among
-    them, see `config.sweeps.expand`.
+    `settings` is the result of `config.configuration.read_settings`, and `sweeps` the result of
+    `config.sweeps.expand`.
     """
 
     def __init__(self, settings: Mapping[str, Any], sweeps: Sequence[Sweep]) -> None:
         self.sweeps = sweeps
         swept_fields = all_fields(sweeps, settings)
         self.config: Settings = {**settings, "fields": settings["fields"] | swept_fields}
-        # the networks of images: those of `fields`, those of sweeps, and all
+        # the networks of images: those listed in `fields`, those of sweeps, and both
         self.single_runs = runs(settings)
         self.swept_runs = all_runs(sweeps)
         self.runs = self.single_runs + self.swept_runs
@@ -60,7 +61,7 @@ class Plan:
         # the images that are trained in tiles, with header and tiling, and the others
         self.tiled = headers_and_tilings(self.config["images"])
         self.whole = [name for name in self.config["images"] if name not in self.tiled]
-        # the table of each network of tables, by the network's folder
+        # the name of the table of each network, by the network's folder
         self.table_networks = {
             network: table
             for table in self.config["tables"]
@@ -69,7 +70,7 @@ class Plan:
 
     @cached_property
     def tile_job_of(self) -> dict[str, TileJob]:
-        """The jobs on tiles by the names of their rules."""
+        """The jobs on tiles, by the names of their rules."""
         return {job.rule: job for job in self.tile_jobs()}
 
     def tile_jobs(self) -> Iterator[TileJob]:
@@ -94,7 +95,7 @@ class Plan:
         return self.config["images"][wildcards.image]
 
     def tiles_of(self, image: str) -> list[str]:
-        """Return the names of an image's tiles; none where it is trained as a whole."""
+        """Return the names of an image's tiles; empty if it is trained as a whole."""
         return [tile.name for tile in self.tiled[image][1]] if image in self.tiled else []
 
     def network_of(self, wildcards: Any) -> Settings:
@@ -116,7 +117,7 @@ class Plan:
         return network
 
     def networks_of_table(self, table: str) -> list[str]:
-        """Return the folders of a table's networks: its own, and one for each further size."""
+        """Return the folders of a table's networks: its main network, and one per further size."""
         sizes = self.config["tables"][table]["sizes"]
         return [table, *(f"{table}/sizes/{size_name(widths)}" for widths in sizes)]
 
@@ -131,23 +132,27 @@ class Plan:
         return _without(self.network_of(wildcards), ["training"])
 
     def training_settings(self, wildcards: Any) -> Settings:
-        """Return the settings of a training that its result depends on; none if imported.
+        """Return the training settings that the result depends on; empty for imported networks.
 
-        Snakemake compares them: a change of them trains again.
+        Snakemake compares them with those of earlier runs: if they change, the network is trained
+        again.
         """
         return _without(self.network_of(wildcards).get("training", {}), MAKES_NO_DIFFERENCE)
 
     def execution_settings(self, wildcards: Any, input: Any) -> Settings:
-        """Return the settings of a training that its result does not depend on.
+        """Return the training settings that the result does not depend on.
 
-        Snakemake does not compare a param whose function asks for `input`.
+        Snakemake does not compare a param whose function has the parameter `input` with that of
+        earlier runs.
         """
         training = self.network_of(wildcards)["training"]
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
 
     def tile_settings(self, job: TileJob) -> Settings:
-        """Return the params of a job on tiles. Snakemake does not compare those that ask for
-        `input`: tiles may be divided among jobs in another way without being trained again.
+        """Return the params of a job on tiles.
+
+        Snakemake does not compare params whose functions have the parameter `input`. The division
+        of tiles among jobs may therefore change without the tiles being trained again.
         """
         return {
             "field": self.field_settings(job.run),
@@ -162,14 +167,14 @@ class Plan:
         }
 
     def tiling_of(self, wildcards: Any) -> Settings:
-        """Return the sides of an image and of its tiles."""
+        """Return the sides of an image, and the side and the overlap of its tiles."""
         return asdict(self.tiled[wildcards.image][1])
 
     def device_of(self, wildcards: Any) -> str:
         return self.network_of(wildcards).get("training", self.config["training"])["device"]
 
     def table_task_settings(self, wildcards: Any) -> Settings:
-        """Return the settings of a table that its network depends on, without its training."""
+        """Return the settings that a table's network depends on, without those of its training."""
         keys = ("inputs", "targets", "network", "scale_inputs", "scale_targets", "held_out_share")
         table = self.network_of(wildcards)
         return {key: table[key] for key in keys}
@@ -190,7 +195,7 @@ class Plan:
         ]
 
     def image_products(self) -> list[str]:
-        """Return the files of all images, up to those that networks are trained on."""
+        """Return the files of all images that are made before networks are trained."""
         files = []
         for image in self.config["images"]:
             is_large = image in self.tiled
@@ -199,11 +204,11 @@ class Plan:
         return files
 
     def training_image(self, image: str) -> str:
-        """Return the image that was trained on; a small one, where that is large."""
+        """Return the path of the training image, or of its overview if it is trained in tiles."""
         return f"results/{image}/{'overview' if image in self.tiled else 'resized'}.png"
 
     def network_products(self) -> list[str]:
-        """Return the files that training and evaluation of all images' networks leave."""
+        """Return the files that the training and evaluation of all images' networks write."""
         files = []
         for run in self.runs:
             folder = f"results/{run.image}/{run.field}"
@@ -220,7 +225,7 @@ class Plan:
         return files + [path for job in self.tile_jobs() for path in job.lists]
 
     def training_folders(self, run: ImageNetwork) -> list[str]:
-        """Return the folders in which the network of a run, or those of its tiles, are trained."""
+        """Return the training folders of a run: one for each tile, or one for the whole image."""
         folder = f"results/{run.image}/{run.field}"
         return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
 
@@ -233,8 +238,9 @@ class Plan:
         return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
     def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
-        """Return the pages that evaluate networks; none for so many tiles that one cannot hold
-        them.
+        """Return the viewer pages, which evaluate networks in a browser.
+
+        Networks with more than `MOST_TILES_OF_A_VIEW` tiles have no viewer page.
         """
         shown = (run for run in runs if len(self.tiles_of(run.image)) <= MOST_TILES_OF_A_VIEW)
         return for_runs("results/{image}/{field}/view.html", shown)
@@ -244,7 +250,7 @@ class Plan:
         return for_runs("results/{image}/{field}/pyramid", large)
 
     def linked_files(self) -> dict[str, list[str]]:
-        """Return the names of each network's files that people may open, by ``{image}/{field}``."""
+        """Return the files of each network that the report links to, by ``{image}/{field}``."""
         runs = self.single_runs
         models = [
             f"results/{run.image}/{run.field}/model.safetensors"
@@ -279,7 +285,7 @@ class Plan:
         ]
 
     def network_contents(self) -> Iterator[Contents]:
-        """Yield the outputs of images' networks that are folders."""
+        """Yield the contents of the outputs of images' networks that are folders."""
         for run in self.runs:
             folder = f"results/{run.image}/{run.field}"
             comparison = f"{folder}/comparison"
@@ -308,7 +314,7 @@ def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
 
 
 def for_runs(pattern: str, runs: Iterable[ImageNetwork], **others: Iterable[Any]) -> list[str]:
-    """Fill a pattern for every run, and for every combination with the other values."""
+    """Fill a pattern for every combination of a run and of the other values."""
     return [
         pattern.format(**run._asdict(), **dict(zip(others, values, strict=True)))
         for run in runs
@@ -332,7 +338,7 @@ def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, 
 
 
 def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a training with the steps that its budget came to."""
+    """Return the settings of a training with the steps that its budget determined, if known."""
     if any(name in training for name in BUDGETS):
         if found := FoundSteps.read(Path(folder, FILE_NAME)):
             return {**training, **found.training}
@@ -364,11 +370,11 @@ def _snapshots(
 
 
 def _compared_files(folder: str) -> set[str]:
-    """Return the images of an evaluation: more where the source is larger than the image."""
+    """Return the images of an evaluation: more if the source is larger than the training image."""
     if any(Path(folder, "comparison", name).exists() for name in _ENLARGED - {"redraw.png"}):
         return _ENLARGED
     try:
         is_enlarged = read_json(Path(folder, "metrics.json")).get("upscale_width") is not None
-    except NeuralfieldError:  # missing or damaged: it is made again, or its readers report that
+    except NeuralfieldError:  # a missing or damaged file is made again, or reported when it is read
         is_enlarged = False
     return _ENLARGED if is_enlarged else {"redraw.png"}
