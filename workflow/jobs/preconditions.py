@@ -1,4 +1,4 @@
-"""Checks before anything runs that files can be written: later, Snakemake shows tracebacks."""
+"""Checks that files can be written, which run first because Snakemake would show tracebacks."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from neuralfield.system.errors import ResourceError
 from neuralfield.system.files import storage_errors
 
 FEWEST_OPEN_FILES = 64
-"""Snakemake and its jobs need about 20, and some more for each job at a time."""
+"""Minimum limit of open files: Snakemake needs about 20, and some more for each running job."""
 
 ENOUGH_OPEN_FILES = 1024
 
@@ -21,8 +21,8 @@ _PROBE_BYTES = 4096
 
 
 def require_own_folder(folder: Path = Path(".snakemake")) -> None:
-    """Check that files can be written to Snakemake's own folder, which is made if it is missing."""
-    logging.raiseExceptions = False  # a log on a full disk can be left out
+    """Check that files can be written to Snakemake's own folder, which is created if missing."""
+    logging.raiseExceptions = False  # errors of writing a log to a full disk are ignored
     with storage_errors(folder, "cannot be written to"):
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -30,7 +30,7 @@ def require_own_folder(folder: Path = Path(".snakemake")) -> None:
 
 
 def require_open_files() -> None:
-    """Raise the limit of open files where it is low; one that cannot be raised is an error."""
+    """Raise the limit of open files if it is low; raise `ResourceError` if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= ENOUGH_OPEN_FILES:
         return
@@ -54,14 +54,14 @@ def require_writable(paths: Iterable[str | os.PathLike]) -> None:
 
 
 def _existing_folder(path: Path) -> Path:
-    """Return the nearest path above that exists, or the path itself where it is a folder."""
-    # these two answer, where pathlib raises an error: in a folder that may not be searched
+    """Return the path itself if it is a folder, or else its nearest existing parent."""
+    # in a folder without search permission pathlib raises an error, and these two functions do not
     places = (path, *path.parents) if os.path.isdir(path) else path.parents  # noqa: PTH112
     return next(place for place in places if os.path.lexists(place))
 
 
 def _error_of_writing(folder: Path) -> int:
-    """Return the number of the error that writing into a folder would end with, or 0."""
+    """Return the error number that writing into a folder would fail with, or 0."""
     if not folder.is_dir():
         return errno.ENOTDIR
     if os.access(folder, os.W_OK | os.X_OK):

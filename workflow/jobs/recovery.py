@@ -1,4 +1,4 @@
-"""Results that are made again although nothing seems to be missing, and states of trainings."""
+"""Results that are made again although Snakemake sees no reason, and saved training states."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -15,14 +15,14 @@ from neuralfield.tasks.image.tile_files import changes_since
 def incomplete_again(
     workflow: Any, log: Callable[[str], None], contents: Callable[[], Iterable[Contents]]
 ) -> Callable[[Any], list[str]]:
-    """Return an input function that adds no file: it forces folders that have lost files.
+    """Return an input function without files that forces the jobs of folders with missing files.
 
-    Snakemake itself sees only that a folder is there.
+    Snakemake itself only checks that an output folder exists.
     """
 
     def input_function(wildcards: Any) -> list[str]:
         if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):
-            return []  # the folders may have been made with other settings, and are to be used
+            return []  # the user accepts folders that were made with other settings
         incomplete = {
             output
             for output, folder, names in contents()
@@ -37,7 +37,7 @@ def incomplete_again(
 
 
 def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob) -> None:
-    """Force a job on tiles whose files are not as it has listed them: Snakemake sees the lists."""
+    """Force a job on tiles if files differ from its lists: Snakemake only checks the lists."""
     for listed, path in zip(job.listed, job.lists, strict=True):
         is_made = path not in workflow.dag.forcefiles and Path(path).exists()
         if is_made and (changes := list(changes_since(Path(path), listed))):
@@ -47,9 +47,9 @@ def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob)
 
 
 def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
-    """Let trainings that are asked for anew take their steps, even if their results are kept.
+    """Mark forced trainings, so that they run again even if their earlier results were kept.
 
-    `tile_jobs` are those on tiles, by the names of their rules.
+    `tile_jobs` are the jobs on tiles, by the names of their rules.
     """
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("train"):
@@ -60,21 +60,21 @@ def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> No
 
 
 def forget_forced_renders(workflow: Any) -> None:
-    """Let renders that are asked for anew be rendered, even where they are there already."""
+    """Forget the kept copies of forced renders, so that they are rendered again."""
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("render") and _is_forced_by_the_user(workflow, job):
             forget_kept(Path(job.output[0]).parent)
 
 
 def forget_states(folders: Iterable[str]) -> None:
-    """Remove the states of trainings that are finished; their results stay kept."""
+    """Remove the saved states of finished trainings, but not their kept results."""
     for folder in map(Path, folders):
         if (folder / "model.safetensors").exists():
             shutil.rmtree(folder / ".state", ignore_errors=True)
 
 
 def _is_forced_by_the_user(workflow: Any, job: Any) -> bool:
-    """Return whether the command line asks for a job anew, and not missing or incomplete files."""
+    """Return whether the command line forces a job, which otherwise runs because of its files."""
     settings, dag = workflow.dag_settings, workflow.dag
     named = set(map(str, settings.forcerun))
     if settings.forcetargets:
@@ -93,7 +93,7 @@ def _training_folders(job: Any) -> set[Path]:
 
 
 def _files_in(folder: str) -> set[str]:
-    """Return the names in a folder; none where it is missing."""
+    """Return the names in a folder; empty if it is missing."""
     try:
         return {path.name for path in Path(folder).iterdir()}
     except OSError:

@@ -1,7 +1,7 @@
 """The manifest of results: a SHA-256 of each file, written whenever Snakemake ends.
 
-Snakemake compares times. A file whose bytes change while its time stays (a disk that fails, a copy
-that went wrong) looks unchanged to it; ``make check`` compares the bytes.
+Snakemake compares modification times. It does not notice a file whose bytes have changed but whose
+time has not, because of a failing disk or a faulty copy; ``make check`` compares the bytes.
 """
 
 import contextlib
@@ -27,46 +27,47 @@ NAME = "manifest.json"
 _FORMAT = 1
 _LARGEST_BYTES = 1 << 30
 _TIMESTAMP = ".snakemake_timestamp"
-"""Snakemake keeps the time of an output that is a folder in this file."""
+"""The file whose time Snakemake uses as the time of an output that is a folder."""
 
 _PARTS_OF_A_LIST = 3
-"""Folders above the list of the files of tiles, in ``{image}/{field}/tiles/``."""
+"""Number of folders above a file list of tiles, in ``{image}/{field}/tiles/``."""
 
 _EXPECTED = "the manifest that a run of the workflow writes"
 
 
 @dataclass(frozen=True)
 class RecordedOutput:
-    """One output of a rule, in the state in which its job left it."""
+    """One output of a rule as its job wrote it."""
 
     rule: str
     made_at_s: float  # its modification time, in seconds since 1970
     sha256: str = ""  # empty where the output is a folder
     files: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of each file in an output that is a folder, by the name in that folder."""
+    """SHA-256 of each file in an output that is a folder, by its path in the folder."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """An output of the present workflow, by its path in the folder of results.
+    """An output of the current workflow, with its path in the folder of results.
 
-    `is_complete` returns whether a job that succeeded left it with this modification time in
-    seconds.
+    `is_complete` returns whether a successful job wrote the output with the given modification time
+    in seconds.
     """
 
     name: str
     rule: str
     is_complete: Callable[[float], bool]
-    sha256: str = ""  # where the job has written it down
+    sha256: str = ""  # if the job has recorded it, else empty
 
 
 def keep_manifest(
     workflow: Any, tile_jobs: "Mapping[str, TileJob]", results: Path = Path("results")
 ) -> None:
-    """Bring the manifest up to date at the end of Snakemake's main process.
+    """Update the manifest at the end of Snakemake's main process.
 
     `tile_jobs` are the jobs on tiles, by the names of their rules: their outputs are lists of other
-    files, which belong to the results too. It never fails: an error is reported in a line.
+    files, which are results, too. The function never raises an error of reading or writing files;
+    it prints one line instead.
     """
     dag = workflow.dag
     if dag is None or workflow.dryrun or not results.is_dir():
@@ -104,17 +105,17 @@ def keep_manifest(
 
 
 def _folder_of_tile(name: str) -> str:
-    """Return ``{image}/{field}/tiles/{tile}`` of a file in it."""
+    """Return the folder ``{image}/{field}/tiles/{tile}`` of a file in it."""
     return "/".join(name.split("/")[: _PARTS_OF_A_LIST + 1])
 
 
 def _listed_files(results: Path, output: Made) -> Iterator[Made]:
-    """Yield the files that an output, a list of the files of tiles, names."""
+    """Yield the files that are listed in an output that is a file list of tiles."""
     path = results / output.name
     listed_at_s = modified_at_s(path)
     if listed_at_s is None or not output.is_complete(listed_at_s):
         return
-    with contextlib.suppress(InputError):  # a damaged one is noticed by itself
+    with contextlib.suppress(InputError):  # a damaged list is reported elsewhere
         for tile, files in read_list(path).items():
             for name, sha256 in files.items():
                 file = (path.parent / tile / name).relative_to(results).as_posix()
@@ -124,11 +125,12 @@ def _listed_files(results: Path, output: Made) -> Iterator[Made]:
 def update_manifest(
     results: Path, made: Iterable[Made], can_be_made: Callable[[str], bool]
 ) -> None:
-    """Add outputs made since the manifest was written, and drop those that are not made any more.
+    """Add outputs made since the manifest was written, and drop those that are no longer made.
 
-    An output is hashed only if a job has made it since. One that was changed otherwise keeps the
-    entry of its job, so that `check` finds the change. A damaged manifest is written anew before
-    `NeuralfieldError` is raised. `can_be_made` says whether any rule makes a file of this name.
+    An output is hashed only if a job has made it since then. An output that was changed in another
+    way keeps the entry that its job caused, so that `check` finds the change. A damaged manifest is
+    rewritten before `NeuralfieldError` is raised. `can_be_made` returns whether any rule makes a
+    file of the given name.
     """
     before: dict[str, RecordedOutput] = {}
     problems = []
@@ -186,7 +188,7 @@ def read_manifest(results: Path) -> dict[str, RecordedOutput]:
 
 
 def modified_at_s(path: Path) -> float | None:
-    """Return the modification time as Snakemake reads it; None where there is no file."""
+    """Return the modification time as Snakemake reads it; None if there is no file."""
     for place in (path / _TIMESTAMP, path):
         try:
             return place.stat().st_mtime
@@ -196,7 +198,7 @@ def modified_at_s(path: Path) -> float | None:
 
 
 def _renewed(path: Path, output: Made, entry: RecordedOutput | None) -> RecordedOutput | None:
-    """Return the entry that an output has, or a new one if a job has made it since."""
+    """Return the entry of an output, or a new one if a job has made the output since."""
     made_at_s = modified_at_s(path)
     is_old = entry is not None and made_at_s == entry.made_at_s
     if made_at_s is None or is_old or not output.is_complete(made_at_s):
@@ -213,6 +215,6 @@ def _write(path: Path, outputs: dict[str, RecordedOutput]) -> None:
         for name in sorted(outputs)
     }
     lines = ",\n".join(f"  {json.dumps(n)}: {json.dumps(entry)}" for n, entry in entries.items())
-    # the checksum of its own content tells its damage from a result's
+    # with this checksum, damage of the manifest is told apart from damage of a result
     head = f'"format": {_FORMAT}, "sha256": "{json_digest(entries)}"'
     write_atomically(path, f'{{{head}, "outputs": {{\n{lines}\n}}}}\n'.encode())

@@ -1,4 +1,4 @@
-"""Checks before any rule is read: the packages, and locks that no process holds."""
+"""Checks before any rule is read: missing packages, and stale locks."""
 
 import contextlib
 import fcntl
@@ -19,15 +19,15 @@ from neuralfield.system.files import try_lock
 
 
 class UserError(WorkflowError):
-    """A mistake of the user's: shown without the lines of the workflow that noticed it."""
+    """A mistake of the user, which is shown without a traceback."""
 
-    # stays None when a context manager on the way puts one there
+    # stays None even if a context manager assigns a traceback
     __traceback__: Any = property(lambda self: None, lambda self, value: None)
 
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
-    """Raise the package's errors as `UserError`."""
+    """Convert the package's errors to `UserError`."""
     try:
         yield
     except NeuralfieldError as error:
@@ -47,18 +47,19 @@ PACKAGES = {
     "pygments": "pygments",
     "jinja2": "jinja2",
 }
-"""The modules that the scripts import, and the names to install them by."""
+"""The modules that the scripts import, and the names of the packages that provide them."""
 
 NEEDED_BESIDE_CONDA = ("numpy", "PIL", "safetensors", "threadpoolctl")
-"""Modules that Snakemake's own process imports; with conda, jobs have environments of their own."""
+"""Modules that Snakemake's own process imports, the only ones needed in its environment if jobs run
+in conda environments."""
 
 
 _USUAL_JOBS_PER_TIMESPAN = (100, 1)
-"""Snakemake's limit, where the user sets none: jobs, and seconds."""
+"""Snakemake's default limit of started jobs, and the seconds that it applies to."""
 
 
 def missing_packages(*, has_conda: bool = False) -> list[str]:
-    """Return the names of packages that are not installed in this Python."""
+    """Return the names of required packages that are not installed in this Python."""
     needed = NEEDED_BESIDE_CONDA if has_conda else PACKAGES
     return [PACKAGES[module] for module in needed if not importlib.util.find_spec(module)]
 
@@ -74,19 +75,19 @@ def missing_packages_message(*, has_conda: bool = False) -> str:
 
 
 def leave_out_pandas() -> None:
-    """Let this process, Snakemake's own, do without pandas, whose import is a fifth of its start.
+    """Prevent the import of pandas in this process, which takes a fifth of Snakemake's start time.
 
-    Snakemake imports it, if it is installed, to compare params that are data frames: no rule has
-    such params. Scripts are processes of their own.
+    If pandas is installed, Snakemake imports it to compare params that are data frames, but no rule
+    has such params. Scripts are not affected, because they run in processes of their own.
     """
     sys.modules.setdefault("pandas", cast(Any, None))
 
 
 def end_without_waiting(workflow: Any) -> None:
-    """Lift the limit on how many jobs start in a second, where they run on this machine.
+    """Remove Snakemake's default limit of job starts per second if jobs run on this machine.
 
-    Snakemake looks at the jobs again a second after each start, because of the limit, and waits for
-    the last of these looks before it ends. A limit that the user has set stays.
+    Because of the limit, Snakemake checks the jobs again one second after each start, and waits for
+    the last of these checks before it ends. A limit that the user has set is kept.
     """
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     is_usual = limit is not None and (limit.max_jobs, limit.timespan) == _USUAL_JOBS_PER_TIMESPAN
@@ -95,10 +96,11 @@ def end_without_waiting(workflow: Any) -> None:
 
 
 def let_ctrl_c_end_imports() -> None:
-    """Let Ctrl-C end a script without a traceback until `entry.job.run_job` takes it over.
+    """Let Ctrl-C end a script without a traceback until `entry.job.run_job` handles the signal.
 
-    Snakemake writes its own imports into the first lines of a script, and the script's follow.
-    While Python itself starts the signal waits, blocked in the thread that starts the process.
+    Snakemake inserts a preamble with its own imports before the first lines of a script; the code
+    that is added here comes before the preamble. While the Python interpreter itself starts, the
+    signal is pending, because it is blocked in the thread that starts the process.
     """
     usual = PythonScript.generate_preamble
 
@@ -117,16 +119,17 @@ _UNTIL_THE_JOB_BEGINS = (
 
 
 def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None, bool]:
-    """Remove the locks that a killed Snakemake left, if it is certain that none is running.
+    """Remove the locks that a killed Snakemake left, if it is certain that no other one is running.
 
-    Every Snakemake of this workflow shares a lock of the operating system, which ends with its
-    process however that ends; to hold it alone proves that the others are gone. The lock does not
-    cover other machines that work in the same folder: the file names the last one, and locks that
-    may be another machine's stay.
+    Each Snakemake of this workflow holds a shared file lock, which the operating system releases
+    when the process ends, however it ends. A process that can lock the file exclusively is
+    therefore the only one. The lock does not cover other machines that use the same folder: the
+    file has the name of the machine that last removed locks, and locks that another machine may
+    hold are kept.
 
-    Returns the lock's file, to be kept open as long as this Snakemake runs (programs that it starts
-    do not inherit it), or None where the file system has no such locks; and whether there were
-    stale locks.
+    The function returns the lock's file, which has to stay open as long as this Snakemake runs
+    (processes that it starts do not inherit it), or None if the file system does not support such
+    locks; and whether there were stale locks.
     """
     folder.mkdir(exist_ok=True)
     owner = (folder / "neuralfield.owner").open("a+", encoding="utf-8")
@@ -141,7 +144,7 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
 
 
 def others_are_at_work(folder: Path = Path(".snakemake")) -> bool:
-    """Return whether there are locks of another Snakemake; to call before this one has its own."""
+    """Return whether another Snakemake has locks; call it before this process has its own."""
     return any((folder / "locks").glob("*.lock"))
 
 

@@ -1,4 +1,4 @@
-"""A job that trains tiles of a large image, and the files that it leaves."""
+"""A job that trains tiles of a large image, and the files that it writes."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -9,12 +9,12 @@ from neuralfield.images.tiling import Tile
 
 @dataclass(frozen=True)
 class TileJob:
-    """A job that trains some tiles of an image, one after another, to the end of a segment."""
+    """A job that trains some tiles of an image, one after another, until the end of a segment."""
 
     run: ImageNetwork
     number: int
     listed: tuple[tuple[Tile, ...], ...]
-    """The tiles of each of its lists of files, see `neuralfield.tasks.image.tile_files`."""
+    """The tiles of each file list of the job, see `neuralfield.tasks.image.tile_files`."""
     segment: int
     is_last: bool
 
@@ -24,7 +24,7 @@ class TileJob:
 
     @property
     def kind(self) -> str:
-        """The name that stands for the rules of all jobs of this kind."""
+        """The common prefix of the names of the rules of this kind."""
         return "train_tiles" if self.is_last else "train_tiles_segment"
 
     @property
@@ -34,18 +34,18 @@ class TileJob:
 
     @property
     def log(self) -> str:
-        """The path of its log, without its ending."""
+        """The path of the log, without the file name extension."""
         segment = "" if self.is_last else f"segment_{self.segment}_"
         return f"logs/{self.run.image}/{self.run.field}/{segment}tiles_{self.number}"
 
     @property
     def first_tile(self) -> SimpleNamespace:
-        """The first of the tiles, in place of a job's wildcards: the others are like it."""
+        """The first tile in the form of a job's wildcards; it represents all tiles of the job."""
         return SimpleNamespace(**self.run._asdict(), tile=self.tiles[0].name)
 
     @property
     def lists(self) -> list[str]:
-        """The lists of its tiles' files, which are its outputs: few, where tiles are many."""
+        """The file lists of the tiles, which are the outputs, because the files are too many."""
         return self.lists_of(self.segment)
 
     def lists_of(self, segment: int) -> list[str]:
@@ -55,6 +55,6 @@ class TileJob:
 
     @property
     def folders(self) -> list[str]:
-        """The folders in which its tiles are trained."""
+        """The folders in which the tiles are trained."""
         folder = f"results/{self.run.image}/{self.run.field}/tiles"
         return [f"{folder}/{tile.name}" for tile in self.tiles]

@@ -1,4 +1,4 @@
-"""Live bars at the bottom of a terminal: one for each training, and a line for the whole run."""
+"""Progress bars at the bottom of a terminal: one per training, and a line for the whole run."""
 
 import os
 import threading
@@ -12,23 +12,23 @@ from entry.progress import Progress
 from terminal.words import clock
 
 _OTHER_ROWS = 4
-"""Rows of the terminal that are left to other lines."""
+"""Rows of the terminal that are reserved for other lines."""
 
 _USUAL_SIZE = (80, 20)
-"""Columns and rows of a terminal that does not say: tqdm's own assumption."""
+"""Assumed columns and rows of a terminal of unknown size, as in tqdm."""
 
 
 class Bars:
-    """Stacked bars on a terminal; other lines are written above. The cursor is never hidden."""
+    """Stacked bars on a terminal; other lines are written above them. The cursor stays visible."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self._bars: list[tqdm] = []
-        tqdm.monitor_interval = 0  # its thread would draw on its own
-        tqdm.set_lock(threading.RLock())  # by default one for many processes
+        tqdm.monitor_interval = 0  # disables tqdm's thread, which would also draw
+        tqdm.set_lock(threading.RLock())  # the default lock is for several processes
 
     def draw(self, trainings: Sequence[tuple[str, Progress]], line: str) -> None:
-        """Draw a bar for each training that there is room for, by its name, and a line below."""
+        """Draw a bar for each named training, as far as the rows suffice, and a line below them."""
         columns, rows = self._size()
         room = max(1, rows - _OTHER_ROWS)
         if len(trainings) > room:
@@ -52,7 +52,7 @@ class Bars:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Take the bars away while other lines are written."""
+        """Clear the bars while other lines are written."""
         with tqdm.external_write_mode(self.stream):
             yield
 
@@ -70,7 +70,7 @@ class Bars:
             file=self.stream,
             leave=False,
             dynamic_ncols=True,
-            bar_format="{desc}",  # nothing, until it has something to show
+            bar_format="{desc}",  # empty until the first progress is drawn
         )
 
 

@@ -1,4 +1,4 @@
-"""Summarises a dry run: the jobs, the reasons for them, and their time."""
+"""Summary of a dry run: the jobs, the reasons for them, and their time."""
 
 from pathlib import PurePath
 
@@ -22,11 +22,11 @@ _VERBS = {
     "report": "write the report",
     "plot": "plot",
 }
-"""A verb for jobs whose rule's name begins so; the summary has them in this order."""
+"""Verbs for jobs by the prefix of their rule's name, in the order in which the summary has them."""
 
 
 def summary(run: Run) -> str:
-    """Return what would be made, a line for each network or image."""
+    """Return a description of the jobs that would run, a line for each network or image."""
     groups: dict[str, list[PlannedJob]] = {}
     for job in run.jobs.values():
         groups.setdefault(_subject(job), []).append(job)

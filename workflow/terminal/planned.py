@@ -1,4 +1,4 @@
-"""The jobs of a run as people see them: what they work on, and how much work they are."""
+"""The jobs of a run as shown to users: the thing that each works on, and its amount of work."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,13 @@ from neuralfield.tasks.training_settings import BUDGETS
 from terminal.words import name_of
 
 _TIMELAPSE_SHARE = 1 / 8
-"""The samples of a frame's pixel, of those that a render's estimate has."""
+"""Samples per pixel of a frame, as a fraction of those that the estimate of a render assumes."""
 
 _STEP_S = 1e-3
-"""The time of a step on processors, however small it is, assumed."""
+"""Assumed minimum seconds of a step on a processor."""
 
 MISSING = "it is missing"
-"""The reason that needs no words."""
+"""The usual reason, which is not shown."""
 
 _REASONS = (
     ("forced", "it is asked for anew"),
@@ -33,26 +33,25 @@ _REASONS = (
     ("_updated_input", "what it is made of has changed"),
     ("_updated_input_run", "what it is made of is made again"),
 )
-"""Attributes of Snakemake's reasons, the most telling first."""
+"""Attributes of Snakemake's reasons and their descriptions, the most informative first."""
 
 
 @dataclass(frozen=True)
 class Work:
     """The amount of work of a job."""
 
-    kind: str  # works of one kind take times in proportion to their estimates
+    kind: str  # the times of jobs of one kind are assumed proportional to their estimates
     seconds: float = 0.0
-    """The estimate of `jobs.estimates`, which is pessimistic; 0 where a job takes what it takes to
-    start."""
+    """The pessimistic estimate of `jobs.estimates`; 0 for a job that takes only its start time."""
     steps: int = 0  # the steps of the whole training, of which this job may be a segment
     step_s: float = 0.0  # the estimate of a step
     bounds_s: tuple[float, float] = (0.0, math.inf)
-    """The least and the most seconds that a budget allows."""
+    """Minimum and maximum seconds that a budget allows."""
 
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is to be run."""
+    """A job that is going to run."""
 
     number: int  # Snakemake's number of it
     rule: str
@@ -61,11 +60,11 @@ class PlannedJob:
     outputs: tuple[str, ...]
     log: str  # empty where it has none
     threads: int
-    gpus: int  # GPUs that it has for itself
-    is_on_gpu: bool  # whether it computes on one, which it may share
+    gpus: int  # GPUs that it uses exclusively
+    is_on_gpu: bool  # whether it computes on a GPU, which it may share
     needs: frozenset[int]  # the numbers of the jobs that have to end before it
     work: Work
-    reason: str = ""  # why it is run
+    reason: str = ""  # why it runs
 
     @property
     def is_training(self) -> bool:
@@ -125,13 +124,13 @@ def _name_of(job: Any, plan: Plan) -> str:
 
 
 def _wildcards_of(job: Any, plan: Plan) -> dict[str, str]:
-    """Return the wildcards of a job; those that one on tiles would have, whose rule has none."""
+    """Return the wildcards of a job; for a job on tiles, whose rule has none, image and field."""
     on_tiles = plan.tile_job_of.get(job.rule.name)
     return on_tiles.run._asdict() if on_tiles else dict(job.wildcards_dict)
 
 
 def _tiles_of(rule: str, plan: Plan) -> list[str]:
-    """Return the names of the tiles that a job trains on, in order; none where it has no tiles."""
+    """Return the names of the tiles that a job trains on, in order; empty if it has no tiles."""
     on_tiles = plan.tile_job_of.get(rule)
     return [tile.name for tile in on_tiles.tiles] if on_tiles else []
 
@@ -139,7 +138,7 @@ def _tiles_of(rule: str, plan: Plan) -> list[str]:
 def _whole(resource: Any, otherwise: int) -> int:
     try:
         return int(resource)
-    except (TypeError, ValueError):  # none, or to be decided when the job's inputs are there
+    except (TypeError, ValueError):  # missing, or unknown until the job's inputs exist
         return otherwise
 
 
@@ -151,7 +150,7 @@ def _reason_in_words(reason: Any) -> str:
 
 
 def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
-    """Return how much a job has to do."""
+    """Return the amount of work of a job."""
     share = job.threads, int(job.is_on_gpu)
     place = "on a GPU" if job.is_on_gpu else "on processors"
     if job.rule == "train_table":
@@ -186,14 +185,14 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
 
 
 def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, float]:
-    """Return the least and the most seconds that the budget of a training allows."""
+    """Return the minimum and maximum seconds that the budget of a training allows."""
     least_s = training.get("budget", 0.0)
     most_s = training.get("budget", math.inf if is_on_gpu else training.get("cpu_budget", math.inf))
     return least_s / training["segments"], most_s / training["segments"]
 
 
 def _rendered_points(job: PlannedJob, plan: Plan) -> float:
-    """Return the pixels that a job renders, each with all samples."""
+    """Return the number of pixels that a job renders, each with the full number of samples."""
     config, points = plan.config, 0.0
     for name in (PurePath(output) for output in job.outputs):
         kind, _, part = name.stem.partition("_")

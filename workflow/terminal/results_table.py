@@ -18,7 +18,7 @@ _HEADS = (
     *("best filter, dB", "trained in"),
 )
 _NAMES = 2
-"""Columns of names; the others are numbers."""
+"""Number of columns with names; the others have numbers."""
 
 _REPORTS = {
     "results/report.html": "to see how good each network is",
@@ -28,7 +28,7 @@ _REPORTS = {
 
 
 def show(workflow: Any, screen: "Screen | None", networks: Iterable["ImageNetwork"]) -> None:
-    """Print the numbers of the networks that this run has worked on, and where to look."""
+    """Print the metrics of the networks that this run has worked on, and the report to open."""
     done = ""
     if screen:
         screen.end()
@@ -54,7 +54,7 @@ def show(workflow: Any, screen: "Screen | None", networks: Iterable["ImageNetwor
 
 
 def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> str:
-    """Return how to get a report without images that could not be read; empty if there are none."""
+    """Return how to get a report without unreadable images; empty if all images were readable."""
     dag, failed = workflow.dag, workflow.scheduler.failed
     reading = [job for job in dag.jobs if job.rule.name in ("resize", "unpack")]
     unreadable = sorted(job.wildcards.image for job in reading if job in failed)
@@ -70,7 +70,7 @@ def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> 
 
 
 def table(results: Path, networks: Sequence["ImageNetwork"]) -> list[str]:
-    """Return the lines of a table of networks, without columns in which nothing is known."""
+    """Return the lines of a table of networks, without columns that have no values."""
     rows = []
     for network in networks:
         numbers = read_metrics(results / network.image / network.field / "metrics.json")

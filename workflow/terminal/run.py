@@ -1,4 +1,4 @@
-"""A run while it goes on: which jobs run and have ended, how far they are, and the time left."""
+"""The state of a run: its running and finished jobs, their progress, and the time left."""
 
 import contextlib
 import math
@@ -13,14 +13,14 @@ from terminal.time_left import Durations, run_s
 from terminal.words import about, count
 
 _TELLING_S = 2.0
-"""A training that has run for so long tells how long others of its kind take."""
+"""Minimum seconds of a training before its rate is used for estimates of its kind of training."""
 
 _SECONDS_BETWEEN_ESTIMATES = 5.0
-"""Between two estimates of the whole run, which take some time where it has many jobs."""
+"""Seconds between two estimates of the whole run, which are slow for a run with many jobs."""
 
 
 class Run:
-    """The jobs that are to be run; for `limits` see `terminal.time_left.run_s`."""
+    """The jobs of a run and their state; for `limits` see `terminal.time_left.run_s`."""
 
     def __init__(self, jobs: Iterable[PlannedJob], durations: Durations, **limits: float) -> None:
         self.jobs = {job.number: job for job in jobs}
@@ -34,17 +34,17 @@ class Run:
 
     @property
     def ended_count(self) -> int:
-        """Count the jobs that have ended well."""
+        """The number of jobs that have succeeded."""
         return len(self.jobs) - len(self.left)
 
     @property
     def running(self) -> list[PlannedJob]:
-        """The jobs that have begun and not ended, the earliest first."""
+        """The running jobs in the order of their start."""
         return [self.jobs[number] for number in self._began_s]
 
     @property
     def trainings(self) -> list[tuple[PlannedJob, Progress]]:
-        """The trainings that take steps, with their progress."""
+        """The trainings that have reported progress, with this progress."""
         return [(job, self.progress[n]) for n, job in self.jobs.items() if n in self.progress]
 
     def start(self, number: int) -> None:
@@ -54,7 +54,7 @@ class Run:
             self._forget_progress(job)
 
     def finish(self, number: int) -> str | None:
-        """Take note of a job that has ended well, and return the line about it, if it has one."""
+        """Record that a job has succeeded, and return the line about it, if it has one."""
         job = self.left.pop(number, None)
         if job is None:
             return None
@@ -67,7 +67,7 @@ class Run:
         return self._sentences.finished(job, progress)
 
     def fail(self, number: int) -> None:
-        """Take note of a job that has failed; it may begin again."""
+        """Record that a job has failed; Snakemake may start it again."""
         self._began_s.pop(number, None)
         self.progress.pop(number, None)
         if job := self.jobs.get(number):
@@ -88,7 +88,7 @@ class Run:
         return max(0.0, estimate_s - (now_s - made_s))
 
     def in_short(self) -> str:
-        """Return how many jobs there are, and how long they take."""
+        """Return a description of the number of jobs and of the time that they take."""
         cores = self.limits.get("cores", math.inf)
         on_cores = f" on {count(int(cores), 'core')}" if cores < math.inf else ""
         return f"{count(len(self.jobs), 'job')}{on_cores}; {about(self.seconds_left())}"
@@ -104,7 +104,7 @@ class Run:
         expected_s = self.durations.expected_s(job)
         if job.number not in self._began_s:
             return expected_s
-        # one that takes longer than expected will be done soon, but not at once
+        # a job that exceeds its expected time is assumed to need another tenth of that time
         return max(expected_s - (now_s - self._began_s[job.number]), 0.1 * expected_s)
 
     def _read_progress(self, job: PlannedJob) -> None:
@@ -116,14 +116,14 @@ class Run:
             self.durations.learn_rate(job.work, progress.steps, progress.steps_per_s)
 
     def _forget_progress(self, job: PlannedJob) -> None:
-        """Remove the progress of an earlier attempt, or of one that is over."""
+        """Remove the progress file of an earlier attempt, or of a job that has ended."""
         if job.is_training and job.log:
             with contextlib.suppress(OSError):
                 progress_path(job.log).unlink(missing_ok=True)
 
 
 def limits_of(workflow: Any) -> dict[str, float]:
-    """Return how many cores, GPUs and jobs there are; see `terminal.time_left.run_s`."""
+    """Return the limits of cores, GPUs and jobs; see `terminal.time_left.run_s`."""
     resources = workflow.global_resources
     gpus = float(_number(resources.get("gpu")))
     if not workflow.local_exec and not workflow.dryrun:

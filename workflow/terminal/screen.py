@@ -1,6 +1,6 @@
-"""The terminal while Snakemake runs: its events become lines for people, bars and heartbeats.
+"""The terminal output of a run: Snakemake's events are shown as short lines, bars and heartbeats.
 
-Snakemake's log file in ``.snakemake/log`` keeps all that it says itself.
+Snakemake's log file in ``.snakemake/log`` still has all of its own messages.
 """
 
 import io
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LOOKS = 0.5
 _FIRST_HEARTBEATS = 20
 _HEARTBEATS_S = (30.0, 58.0)
-"""Seconds of silence before a heartbeat: of the first ones, and of later ones."""
+"""Seconds without output before a heartbeat: for the first heartbeats, and for later ones."""
 
 _MOST_NAMED = 2
-"""Trainings that a heartbeat names."""
+"""Maximum number of trainings that a heartbeat names."""
 
 _INTERRUPTED = "Terminating processes on user request"
 _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
     rf"Trying to restart job|{_INTERRUPTED}|Will exit after finishing"
     r"|Removing output files of failed job|Job failed, going on"
 )
-"""Messages of Snakemake itself that people need, beside its warnings and errors."""
+"""Messages of Snakemake that are shown to users, besides its warnings and errors."""
 
 
 def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
-    """Show Snakemake's messages on the terminal in people's words.
+    """Replace Snakemake's messages on the terminal by messages for users.
 
-    Nothing is done where its own messages are asked for, more of them or fewer, and where they are
-    the result: where no job is run. Failures are short unless ``--verbose`` is given. Handlers of
-    logger plugins, and the log file, are left as they are.
+    Its messages are not replaced if an option asks for more or fewer of them, or if only files are
+    touched. Messages about failed jobs are shortened unless ``--verbose`` is given. Handlers of
+    logger plugins, and the log file, are unchanged.
     """
     output = workflow.output_settings
     failures.shorten(logger, output.verbose)
@@ -67,10 +67,10 @@ def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
 
 
 class Screen(logging.Handler):
-    """Tells in people's words what Snakemake does.
+    """A logging handler that shows Snakemake's events in messages for users.
 
-    Its own handler, `usual`, is for errors and for what is not known here. `plan` is set as soon as
-    it is known.
+    Errors, warnings and all records before the run starts are passed to Snakemake's own handler,
+    `usual`. `plan` is set as soon as the settings have been read.
     """
 
     def __init__(self, usual: logging.StreamHandler, workflow: Any) -> None:
@@ -88,7 +88,7 @@ class Screen(logging.Handler):
         self._ended = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show what a record has for people."""
+        """Show the message for users that a record stands for, if there is one."""
         if not self.usual.filter(record):
             return
         event = getattr(getattr(record, "event", None), "name", None)
@@ -113,13 +113,13 @@ class Screen(logging.Handler):
             self._write(f"{line}\n")
 
     def close(self) -> None:
-        """End it, and Snakemake's own handler."""
+        """End the output, and close Snakemake's own handler."""
         self.end()
         self.usual.close()
         super().close()
 
     def end(self) -> None:
-        """Take away the bars for good; what has been measured is kept for the next run."""
+        """Remove the bars permanently, and save the measured durations for the next run."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -134,14 +134,14 @@ class Screen(logging.Handler):
         if event == "JOB_ERROR" and self.run:
             self.run.fail(vars(record).get("jobid", -1))
             if self._is_interrupted:
-                return  # Ctrl-C ended the job; what has failed otherwise has reported it itself
+                return  # Ctrl-C ended the job; a job that failed for another reason has reported it
         self._has_failed |= record.levelno >= logging.ERROR
         text = self._usual_text(record)
         with self._aside():
             self._write(text)
 
     def _usual_text(self, record: logging.LogRecord) -> str:
-        """Return what Snakemake's own handler writes for a record, in several writes."""
+        """Return all text that Snakemake's own handler writes for a record in several writes."""
         stream = self.usual.stream
         self.usual.stream = written = io.StringIO()
         try:
@@ -151,7 +151,7 @@ class Screen(logging.Handler):
         return written.getvalue()
 
     def _write(self, text: str) -> None:
-        """Write lines at once: those of jobs come between them, and not into one of them."""
+        """Write lines in a single write, so that lines of jobs are not inserted into them."""
         self.usual.stream.write(text)
         self.usual.flush()
         self._last_line_s = time.monotonic()
@@ -169,7 +169,7 @@ class Screen(logging.Handler):
                 self.tell(line)
 
     def _begin(self, plan: "Plan") -> None:
-        # imported here: most starts of this process, those of its jobs, need none of it
+        # imported here, because processes that Snakemake starts for its jobs do not need them
         from terminal.dry_run import summary
         from terminal.planned import planned_jobs
         from terminal.run import Run, limits_of
@@ -199,7 +199,7 @@ class Screen(logging.Handler):
         return self.bars.aside() if self.bars else nullcontext()
 
     def _watch(self) -> None:
-        """Draw bars, or report that all goes on, until the run has ended."""
+        """Draw bars, or write heartbeats, until the run has ended."""
         while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
             with self.lock or nullcontext():
                 if self._ended.is_set():
@@ -251,5 +251,5 @@ _INSTALLED = Path(snakemake.__file__).parents[1]
 
 
 def _is_snakemakes(path: str) -> bool:
-    """Return whether a file is of Snakemake or of a plugin, and not of this workflow."""
+    """Return whether a file belongs to Snakemake or to a plugin, and not to this workflow."""
     return Path(path).is_relative_to(_INSTALLED)

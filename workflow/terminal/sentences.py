@@ -1,4 +1,4 @@
-"""One line for each finished thing, with its number."""
+"""One line for each finished training, evaluation and group of renders, with its result."""
 
 import json
 import re
@@ -12,23 +12,23 @@ from terminal.planned import PlannedJob
 from terminal.words import count, duration, listed
 
 _FILTERS = {"lanczos": "Lanczos", "back_projection": "back-projection"}
-"""The words for filters, where they are not their names in metrics.json."""
+"""The displayed names of filters whose names in metrics.json are different."""
 
 MANY_TRAININGS = 20
-"""With so many trainings, each network has one line, with its final numbers."""
+"""Number of trainings from which on each network has one line only, with its final metrics."""
 
 _PREPARING = ("resize", "encode", "unpack", "overview", "gather_tiles", "import_weights")
 _GATHERING = ("summarize", "compare", "report", "plot")
-"""Rules that have no line of their own, by the beginnings of their names."""
+"""Prefixes of the names of rules that have no line of their own."""
 
 _DONE = ("rendered", " rendered", " made")
 
 _SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.|pyramid)[^/]*")
-"""Outputs that show a network: one line names all of them."""
+"""Outputs that show a network, which are all named in one line."""
 
 
 class Sentences:
-    """Tells what is finished of all jobs of the run."""
+    """The lines about finished jobs of a run."""
 
     def __init__(self, jobs: Collection[PlannedJob]) -> None:
         self._are_many = sum(len(job.trained) for job in jobs) >= MANY_TRAININGS
@@ -39,7 +39,7 @@ class Sentences:
                 self._left_to_show.setdefault(job.network, set()).add(job.number)
 
     def finished(self, job: PlannedJob, progress: Progress | None) -> str | None:
-        """Return the line about a finished job, if it has one; `progress` is a training's last."""
+        """Return the line about a finished job, or None; `progress` is the last of a training."""
         if job.is_training:
             return None if self._are_many or progress is None else _trained(job, progress)
         if job.rule.startswith("evaluate"):
@@ -60,7 +60,7 @@ class Sentences:
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
-    """Read the numbers of an evaluation; none where it is missing or damaged."""
+    """Read the metrics of an evaluation; empty if the file is missing or damaged."""
     try:
         numbers = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -69,14 +69,14 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
 
 def best_filter(numbers: Mapping[str, Any]) -> tuple[str, float] | None:
-    """Return the name and the dB of the filter that comes nearest to the source, if known."""
+    """Return the name and the PSNR in dB of the filter closest to the source, if known."""
     name = numbers.get("upscale_best_filter")
     level_db = numbers.get(f"upscale_{name}_psnr_db")
     return None if level_db is None else (_FILTERS.get(str(name), str(name)), level_db)
 
 
 def in_words(numbers: Mapping[str, Any]) -> str:
-    """Return the numbers of an evaluation: of a network of an image, a table, or a classifier."""
+    """Return the metrics of a network of an image, of a table or of a classifier as text."""
     if "psnr_db" in numbers:
         parts = [f"fit {numbers['psnr_db']:.1f} dB"]
         if (wrong := numbers.get("wrong_pixels")) is not None:
@@ -98,7 +98,7 @@ def in_words(numbers: Mapping[str, Any]) -> str:
 
 
 def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = _DONE) -> str:
-    """Return what shows a network: ``rendered at 50 pixels, time-lapse and viewer made``."""
+    """Describe the outputs that show a network: ``rendered at 50 pixels, time-lapse made``."""
     rendered, crop_rendered, made = verbs
     names = [path.stem.partition("_") for path in outputs]
     sizes = sorted(int(size) for kind, _, size in names if kind == "render" and size.isdecimal())

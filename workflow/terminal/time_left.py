@@ -1,4 +1,4 @@
-"""Estimates how long a run takes, from the seconds of earlier jobs and the order of jobs."""
+"""Estimates of the time of a run, from measured times of earlier jobs and the order of jobs."""
 
 import contextlib
 import heapq
@@ -15,7 +15,7 @@ from neuralfield.system.files import write_json
 from terminal.planned import PlannedJob, Work
 
 START_S = {"train": 4.0, "report": 4.0, "timelapse": 3.0, "evaluate": 3.0, "render": 2.5}
-"""Assumed seconds of a job beside its work, by the beginning of its rule's name."""
+"""Assumed seconds of a job besides its work, by the prefix of its rule's name."""
 
 _OTHER_START_S = 2.0
 
@@ -27,24 +27,27 @@ SHARES_OF_ESTIMATE = {
     "on processors": 0.35,
     "on a GPU": 0.05,
 }
-"""Assumed seconds of a work for each second of its pessimistic estimate, by its kind's end."""
+"""Assumed ratios of the time of a job's work to its pessimistic estimate, by the suffix of the kind
+of work."""
 
 _MEMORY = 0.5
-"""The weight of the latest measurement; earlier ones have the rest."""
+"""The weight of the latest measurement in the moving average; earlier ones have the rest."""
 
 _LEAST_TELLING_SHARE = 0.3
-"""A job whose work should be a smaller share of its time measures how long a start takes."""
+"""Minimum share of a job's time that its work has to be expected to take for the job to be a
+measurement of its work; other jobs are measurements of the start time."""
 
 _MOST_FACTOR = 20.0
-"""Between a share that is learned and the one that is assumed: other times were waited for."""
+"""Maximum factor between a measured ratio and the assumed one: larger deviations come from jobs
+that waited for something."""
 
 
 class Durations:
-    """The seconds that jobs take, learned from those that have been measured on this machine, and
-    kept at `path` from run to run.
+    """The expected times of jobs, learned from measurements on this machine.
 
-    A job takes a time to start, which its rule decides, and a share of its pessimistic estimate,
-    which its kind of work decides. The first run on a machine assumes both.
+    The time of a job is a start time, which depends on its rule, plus a share of its pessimistic
+    estimate, which depends on its kind of work. The first run on a machine assumes both. The
+    measurements are saved at `path` for later runs.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -68,7 +71,7 @@ class Durations:
         return min(max(work.seconds * self._share(work.kind), least_s), most_s)
 
     def learn(self, job: PlannedJob, seconds: float) -> None:
-        """Take note of the measured seconds of a whole job."""
+        """Update the measurements with the seconds of a whole job."""
         work_s = self.work_s(job.work)
         if work_s < _LEAST_TELLING_SHARE * seconds:
             start_s = max(0.2, seconds - work_s)
@@ -82,17 +85,19 @@ class Durations:
             self._set_share(job.work.kind, share)
 
     def learn_rate(self, work: Work, steps: int, steps_per_s: float) -> None:
-        """Take note of the rate of a training of so many steps that is running.
+        """Update the measurements with the rate of a running training of `steps` steps.
 
-        One whose budget has found other steps, and perhaps smaller ones, tells nothing.
+        A training whose budget has determined another number of steps is ignored, because its
+        batches may be smaller, too.
         """
         if work.step_s and steps_per_s and steps == work.steps:
             self._set_share(work.kind, 1 / steps_per_s / work.step_s)
 
     def keep(self) -> None:
-        """Write them for the next run; where that fails it assumes what this one did.
+        """Save the measurements for the next run, if possible.
 
-        They lie between those of earlier runs and of this one, which something may have slowed.
+        The saved values are means of those of earlier runs and of this run, because something may
+        have slowed this run down.
         """
         if self.path is None or not (self.start_s or self.shares):
             return
@@ -124,7 +129,7 @@ class Durations:
 
 
 def _rule_family(rule: str) -> str:
-    """Return the name of a rule; that of all batches or tiles, which are named one by one."""
+    """Return the name of a rule, or the common prefix of the rules of all batches or tile jobs."""
     families = ("train_batch", "train_tiles_segment", "train_tiles")
     return next((family for family in families if rule.startswith(f"{family}_")), rule)
 
@@ -139,7 +144,7 @@ def _assumed_share(kind: str) -> float:
 
 
 def kept_path() -> Path:
-    """Return where durations on this machine are kept."""
+    """Return the path of the file with the measured durations on this machine."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "neuralfield" / f"seconds_{platform.node() or 'here'}.json"
 
@@ -153,12 +158,12 @@ def run_s(
     gpus: float = math.inf,
     slots: float = math.inf,
 ) -> float:
-    """Return how long jobs take together, each as soon as there is room for it.
+    """Return the seconds that jobs take together if each starts as soon as the limits allow.
 
-    The jobs are those that have not ended; a job that they need and that is not among them has.
-    `seconds` is what each takes from now on, and `running` has the numbers of those that have
-    begun. `cores`, `gpus` and `slots` are how many cores, jobs on GPUs, and jobs there may be at
-    once.
+    `jobs` has the jobs that have not ended; a job that they need and that is not among them has
+    ended. `seconds` has the remaining time of each job, and `running` the numbers of the running
+    jobs. `cores`, `gpus` and `slots` are the maximum numbers of cores, of GPUs, and of jobs in use
+    at the same time.
     """
     by_number = {job.number: job for job in jobs}
     waits = {n: len(job.needs & by_number.keys()) for n, job in by_number.items()}

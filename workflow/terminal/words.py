@@ -1,4 +1,4 @@
-"""Names, durations and lists in people's words."""
+"""Names, durations and lists as text for users."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def name_of(wildcards: Mapping[str, str]) -> str:
-    """Return the name of what a job works on: ``lion_cub / siren``; empty if on everything."""
+    """Return the name of the network or image of a job: ``lion_cub / siren``; empty for neither."""
     if "network" in wildcards:
         return f"table {wildcards['network']}"
     if "classifier" in wildcards:
@@ -18,7 +18,7 @@ def name_of(wildcards: Mapping[str, str]) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an estimate of a duration, with no more digits than it deserves."""
+    """Return an estimate of a duration, rounded according to its low precision."""
     if seconds < 8:
         return "a few seconds"
     if seconds < 55:
@@ -53,7 +53,7 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as clocks show it: ``0:42``, ``1:02:05``."""
+    """Return a duration in clock format: ``0:42``, ``1:02:05``."""
     minutes, whole = divmod(round(seconds), _MINUTE_S)
     hours, minutes = divmod(minutes, _MINUTE_S)
     return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
