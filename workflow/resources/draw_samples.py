@@ -21,8 +21,9 @@ SHIPPED = {"lion_cub": (474, True), "savannah": (480, False)}
 
 
 def to_image(image, bilevel=False):
-    """Convert an image in [0, 1], grey or colour, to 8 bits per channel; or a grey one to black and
-    white, which begins at 0.5.
+    """Convert an image in [0, 1], grey or colour, to 8 bits per channel.
+
+    With `bilevel`, convert a grey image to black and white; values from 0.5 on are white.
     """
     if bilevel:
         return Image.fromarray(image >= 0.5)

@@ -3,7 +3,7 @@
 The image is a list of parts, painted back to front in a unit square (x to the right, y down),
 so it can be drawn at any size. Each part is a smooth curve through a few points; *a point given
 twice in a row is a corner*. Parts of the head are given in the head's own coordinates, whose
-origin is the middle of the face, and where both sides are alike only for the right-hand side.
+origin is the middle of the face; symmetric parts are given only for the right-hand side.
 """
 
 from typing import NamedTuple
@@ -26,14 +26,14 @@ PENS = {
     "tail": (0.058, 0.050, 0.046),
     "tail inside": (0.026, 0.018, 0.014),
 }
-# The middle of a short stroke is made thinner: at most this part of the stroke's length.
+# Maximum width of the middle of a stroke as a fraction of its length; short strokes are thinner.
 STOUTEST = 0.2
 
 
 class Curve(NamedTuple):
     """One curve of the drawing."""
 
-    points: tuple  # what the curve passes through; a repeated point is a corner
+    points: tuple  # the points that the curve passes through; a repeated point is a corner
     tone: float = INK  # grey to paint with: `INK` or `PAPER`
     pen: str | None = None
     """Name of the pen in `PENS` that draws the line, or None to fill the closed curve."""
@@ -63,7 +63,7 @@ def both_sides(parts):
 
 
 def symmetric(part):
-    """Return the shape of which `part` is the right-hand side, from top to bottom."""
+    """Return the symmetric shape whose right-hand side, from top to bottom, is `part`."""
     left = [(-x, y) for x, y in reversed(part.points) if x > 0.0]
     return part._replace(points=(*part.points, *left))
 
@@ -249,10 +249,9 @@ def placed(part):
 
 
 def span(before, start, end, after):
-    """Sample a centripetal Catmull-Rom curve from `start`, left out, to `end`.
+    """Sample a centripetal Catmull-Rom curve from `start`, which is excluded, to `end`.
 
-    Where there is no neighbour (`before` is `start`, or `after` is `end`), the curve is a
-    parabola.
+    If there is no neighbour (`before` is `start`, or `after` is `end`), the curve is a parabola.
     """
     gaps = [np.sqrt(np.hypot(*gap)) for gap in (start - before, end - start, after - end)]
     leave = arrive = end - start
@@ -272,8 +271,9 @@ def span(before, start, end, after):
 
 
 def smooth_runs(points, closed):
-    """Sample the smooth curve through some points, at least two different ones, and cut it at its
-    corners, which are repeated points. A closed curve returns to its first point.
+    """Sample the smooth curve through at least two different points, and cut it at its corners.
+
+    Repeated points are corners. A closed curve returns to its first point.
     """
     knots = np.array(points)
     if closed:
@@ -290,10 +290,10 @@ def smooth_runs(points, closed):
 
 
 def stroke_pieces(curve, pen):
-    """Cut a stroke into convex polygons: a disc at each sample, and what lies between two.
+    """Cut a stroke into convex polygons: a disc at each sample, and the area between neighbours.
 
-    `curve`, shape (n, 2), is the middle of the stroke, and `pen` its width at the start, in the
-    middle and at the end.
+    `curve`, shape (n, 2), is the centre line of the stroke, and `pen` its width at the start, in
+    the middle and at the end.
     """
     steps = np.diff(curve, axis=0)
     lengths = np.hypot(*steps.T)

@@ -3,8 +3,8 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-# Each pixel is the average of a square of so many subpixels a side; large shapes are painted in
-# strips, to bound the memory that takes.
+# Each pixel is the mean of a square of this many subpixels per side. Large shapes are painted in
+# strips of at most `STRIP_SUBPIXELS` subpixels, to bound the memory.
 SUPERSAMPLING = 12
 STRIP_SUBPIXELS = 1 << 24
 
@@ -12,9 +12,9 @@ STRIP_SUBPIXELS = 1 << 24
 def blend(canvas, outlines, colour, opacity=1.0):
     """Paint the union of some polygons onto an image, in place, with smooth edges.
 
-    `canvas` is float32, with or without channels. `outlines` have the shape (n, 2); a unit is the
-    width of the image. `colour` is anything that broadcasts to the shape of the image, and an
-    opacity of 1 hides what was there before.
+    `canvas` is float32, with or without channels. `outlines` have the shape (n, 2), in units of the
+    width of the image. `colour` is anything that broadcasts to the shape of the image. An opacity
+    of 1 replaces the previous colours.
     """
     height, width = canvas.shape[:2]
     paint = np.broadcast_to(np.asarray(colour, dtype=np.float32), canvas.shape)

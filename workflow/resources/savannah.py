@@ -76,8 +76,10 @@ def ramp(colours, places):
 
 
 def ribbon(start, bend, end, widths):
-    """Outline a stroke along a quadratic Bezier curve with these control points, shape (2 *
-    STROKE_SAMPLES, 2); `widths` are evenly spread over the parameter of the curve.
+    """Return the outline of a stroke along a quadratic Bezier curve, shape (2 * STROKE_SAMPLES, 2).
+
+    `start`, `bend` and `end` are the control points; `widths` are evenly spaced in the parameter of
+    the curve.
     """
     t = np.linspace(0.0, 1.0, STROKE_SAMPLES)[:, None]
     start, bend, end = np.asarray(start), np.asarray(bend), np.asarray(end)
@@ -199,9 +201,9 @@ def paint_mountains(canvas, rng):
 def paint_acacia(canvas, rng, foot, height, bark, lit, leaves):
     """Paint an acacia: a forked trunk under a flat crown in layers.
 
-    `foot` is where the trunk leaves the ground, and `height` is from there to the top. `bark` and
-    `lit` are the colours of the shaded and of the sunlit parts. There are so many `leaves` in each
-    layer of the crown; fewer are larger.
+    `foot` is the base of the trunk, and `height` the distance from there to the top. `bark` and
+    `lit` are the colours of the shaded and of the sunlit parts. `leaves` is the number of leaves in
+    each layer of the crown; if there are fewer leaves, they are larger.
     """
 
     def at(x, y):
@@ -301,9 +303,7 @@ def paint_birds(canvas):
 
 
 def draw_savannah(width_px):
-    """Paint the savannah: red, green and blue in [0, 1], float32; the height is two thirds of the
-    width.
-    """
+    """Paint the savannah as RGB in [0, 1], float32; the height is two thirds of the width."""
     rng = np.random.default_rng(SEED)
     canvas = np.empty((round(width_px * ASPECT), width_px, 3), dtype=np.float32)
     paint_sky(canvas, rng)

@@ -1,4 +1,4 @@
-# Images to classify: made by `snakemake --cores all classifiers`, never by the rule all.
+# Classifiers of images: made by `snakemake --cores all classifiers`, not by the rule all.
 
 
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files

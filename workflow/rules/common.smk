@@ -1,4 +1,4 @@
-# Shared by the other files here: the start-up, and the plan of all work.
+# Definitions shared by the other rule files: the start-up checks, and the plan of all jobs.
 
 import re
 
@@ -15,7 +15,7 @@ if workflow.is_main_process:
         raise startup.UserError(startup.missing_packages_message(has_conda=has_conda))
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
-    # the terminal and the locks of another workflow are its own
+    # as a module, this workflow leaves the terminal and the locks to the importing workflow
     screen = None if IS_MODULE else take_over(logger, workflow)
     cleared = False
     with startup.user_errors():
@@ -23,12 +23,12 @@ if workflow.is_main_process:
         preconditions.require_own_folder()
         with storage_errors(what="cannot be written"):
             if not IS_MODULE:
-                # the variable is what keeps the lock, until this process ends
+                # `owner` holds the lock until this process ends
                 owner, cleared = startup.clear_stale_locks()
     if cleared:
         logger.info("An earlier Snakemake was killed here; its locks are removed.")
 
-# another workflow may need pandas, and Ctrl-C in its scripts
+# a workflow that imports this one may need pandas, and handle Ctrl-C in its scripts itself
 if not IS_MODULE:
     startup.leave_out_pandas()
     startup.let_ctrl_c_end_imports()
@@ -51,7 +51,7 @@ from neuralfield.system.device_claim import total_memory_mb
 from neuralfield.version import ENGINE_VERSION
 
 try:
-    if IS_MODULE:  # the command line and the config files are those of another workflow
+    if IS_MODULE:  # the command line and the config files belong to the importing workflow
         name_source, layers = lambda place: "config of the module neuralfield", []
         config = precedence.with_shipped_sections(config)
     else:
@@ -62,7 +62,7 @@ try:
 except configuration.Problems as problems:
     raise startup.UserError(str(problems))
 
-# from here on the networks of sweeps are fields like others
+# from here on, `config` has the networks of sweeps as fields, too
 config = PLAN.config
 if workflow.is_main_process:
     if screen:
@@ -78,7 +78,7 @@ with startup.user_errors():
     LEDGER = batches.read_ledger()
 BATCH_LIMITS = batches.limits_of(PLAN.sweeps, config["fields"], PLAN.tiled)
 NEW_BATCHES = {}
-"""Written to the ledger by `onstart`; other processes find them there."""
+"""New batches, which `onstart` writes to the ledger, so that other processes can read them."""
 if workflow.is_main_process and not startup.others_are_at_work():
     NEW_BATCHES = batches.arrange(
         BATCH_LIMITS,
@@ -96,21 +96,22 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
 NEEDS, INPUTS = Needs(PLAN, BATCHES, workflow), Inputs(PLAN)
 
 BEFORE_TRAININGS = 1e9
-"""The priority of jobs that trainings wait for."""
+"""The priority of jobs whose outputs trainings need."""
 
 RENDERS = renders_of_a_network(config["render"])
 
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
-"""The version of results: a param, because Snakemake does not see changes of a module."""
+"""The version of results. It is a param of rules, because Snakemake does not detect changes of
+imported modules."""
 
 
 def one_of(names):
-    """A regular expression for just these names."""
+    """Return a regular expression that matches exactly these names."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-# for the networks of sweeps a form, not their names: Snakemake is slow with constraints that are long
+# networks of sweeps are matched by a pattern, because Snakemake is slow with long lists of names
 SETTINGS_OF_SWEEPS = r"(?:\+\w+=[\w.-]+)*" if PLAN.sweeps else ""
 TRAINED_NAMES = f"(?:{one_of(configuration.trained_fields(SETTINGS))}){SETTINGS_OF_SWEEPS}"
 
@@ -132,13 +133,13 @@ def require_writable_results():
 
 
 def write_new_batches():
-    """Let other processes know which network is in which batch."""
+    """Write new batches to the ledger, from which other processes read them."""
     with startup.user_errors():
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
 
 
 def require_own_image_folder():
-    """Refuse an image given by image= that has the name of another one with results."""
+    """Refuse an image given by image= if another image with results has the same name."""
     for job in workflow.dag.jobs if config["own_image"] else ():
         if job.rule.name == "resize":
             earlier = workflow.persistence.input(job.output.resized) or ()
@@ -147,7 +148,7 @@ def require_own_image_folder():
 
 
 def shown(path, caption, category, **labels):
-    """An output that Snakemake's own report shows, by default as one of an image and a network."""
+    """Return an output for Snakemake's own report, by default labelled with image and network."""
     labels = labels or {"image": "{image}", "network": "{field}"}
     return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)
 
@@ -162,8 +163,9 @@ if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
 
 
 def earlier_lists(job):
-    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
-    the job run again whose tiles have lost files.
+    """Return an input function for the file lists of the segment that a job on tiles continues.
+
+    The input function also forces the job if its lists differ from the files of its tiles.
     """
 
     def lists(wildcards):

@@ -1,4 +1,4 @@
-# Measures how near a network comes to its training image, and to the source at its own size.
+# Compares a network's renders with its training image, and with the source at the source's size.
 
 
 rule evaluate:
@@ -18,7 +18,7 @@ rule evaluate:
         "logs/{image}/{field}/evaluate.benchmark.tsv"
     wildcard_constraints:
         image=one_of(PLAN.whole),
-    # before time-lapses, which show what is measured here
+    # evaluations run before time-lapses, which show the measured PSNR
     priority: 1
     conda:
         "../envs/networks.yaml"

@@ -1,4 +1,4 @@
-# From an image to the table of pixels that networks are trained on.
+# Conversion of an image to the table of pixels that networks are trained on.
 
 
 rule resize:

@@ -1,8 +1,8 @@
 # Renders at other sizes, and time-lapses of trainings.
 
 
-# All renders of a network in one job. One that was made before, from the same network by the same
-# settings, is put back: a size that is added costs that size alone.
+# Makes all renders of a network in one job. A render that was made before from the same network with
+# the same settings is restored, so that after a size is added only that size is rendered.
 rule render:
     input:
         model=INPUTS.trained,
@@ -72,8 +72,8 @@ use rule render as render_other_size with:
         "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
 
 
-# Files of any size, in bounded memory: the page to zoom into an image in tiles, and on request those
-# of other sizes, like `snakemake results/lion_cub/siren/pyramid_8192` or `.../render_8192.tif`
+# Renders of any size in bounded memory: the page to zoom into an image with tiles and, on request,
+# other sizes, like `snakemake results/lion_cub/siren/pyramid_8192` or `.../render_8192.tif`
 rule pyramid:
     input:
         model=INPUTS.trained,
@@ -137,8 +137,9 @@ if config["timelapse"]["formats"]:
             facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
             record="results/{image}/{field}/training.json",
-            # the last frame's PSNR: that of a large image takes long, and is not measured twice; it
-            # changes with the network alone, so other settings of `evaluate` make no new time-lapse
+            # inputs for the last frame's PSNR: for a large image it takes long to measure, and is
+            # read from the metrics; it depends on the network alone, so that a change of the
+            # settings of `evaluate` does not make the time-lapse again
             resized=INPUTS.of_whole_images("results/{image}/resized.png"),
             metrics=ancient(INPUTS.of_large_images("results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
@@ -174,7 +175,7 @@ if config["timelapse"]["formats"]:
                 images=config["timelapse"]["frames"],
             ),
         params:
-            # values are compared without their names: this one tells which is which
+            # Snakemake compares the values of params without their names; `settings` has the names
             settings=config["timelapse"],
             size=config["timelapse"]["size"],
             frames=config["timelapse"]["frames"],

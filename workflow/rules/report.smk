@@ -1,4 +1,4 @@
-# Everything on one page.
+# The report: one page with all images and networks.
 
 
 rule report:

@@ -1,4 +1,4 @@
-# Tables of samples: made by `snakemake --cores all tables`, never by the rule all.
+# Networks of tables of samples: made by `snakemake --cores all tables`, not by the rule all.
 
 
 every_table = INPUTS.one_for_each(

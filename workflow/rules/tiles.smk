@@ -1,4 +1,4 @@
-# A large image: a network for each of its tiles, rendered and evaluated as one.
+# Large images: a network is trained on each tile; all are rendered and evaluated as one network.
 
 
 rule unpack:
@@ -67,8 +67,8 @@ rule overview:
         "../../scripts/overview.py"
 
 
-# Each of these trains some tiles of an image. It owns lists of their files by their names: Snakemake
-# is slow with that many patterns, and with that many files.
+# Each of these rules trains some tiles of an image. Its outputs are file lists of the tiles, given by
+# their full names: Snakemake is slow with many patterns, and with as many outputs as tiles have files.
 for job in PLAN.tile_job_of.values():
 
     rule:

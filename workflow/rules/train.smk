@@ -1,4 +1,4 @@
-# Networks: trained on an image, in one go or in segments, or imported from a model.json.
+# Networks: trained on an image in one job or in several segments, or imported from a model.json.
 
 
 rule train:
@@ -50,7 +50,8 @@ use rule train as train_segment with:
         "Training {wildcards.field} on {wildcards.image}, segment {wildcards.segment}"
 
 
-# Each of these owns the files of its networks by their names, which wins over the pattern of `train`.
+# The outputs of each of these rules are its networks' files, given by their full names, which take
+# precedence over the pattern of `train`.
 for batch in BATCHES:
 
     rule:

@@ -1,4 +1,4 @@
-# Pages that evaluate a network on the GPU of whoever opens them.
+# Viewer pages: each evaluates a network in the browser, on the GPU of the machine that opens it.
 
 
 VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
@@ -9,7 +9,8 @@ rule view:
         model=INPUTS.trained,
         weights=INPUTS.imported_weights,
         facts="results/{image}/picture.json",
-        # they change with the network; other settings of `evaluate` make no new page
+        # `ancient`, because they change with the network; a change of the settings of `evaluate`
+        # alone does not make the page again
         resized=ancient(lambda wildcards: PLAN.training_image(wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
         metrics=ancient("results/{image}/{field}/metrics.json"),

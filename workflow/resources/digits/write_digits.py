@@ -19,10 +19,10 @@ from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 RANDOM_SEED = 0
 HELD_OUT_COUNT = 497
-"""The others of the 1,797 are for training."""
+"""Number of held-out images; the others of the 1,797 are for training."""
 
 WHITE = 16
-"""The brightest that scikit-learn has, which becomes 255."""
+"""Maximum value of the images in scikit-learn, which is scaled to 255."""
 
 
 def main(folder: Path) -> None:
@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     digits: Any = load_digits()
     images = np.rint(digits.images * (255 / WHITE)).astype(np.uint8)
     labels = digits.target.astype(np.uint8)
-    # raw words, which stay the same in every version of NumPy
+    # the raw words of the generator are the same in every version of NumPy
     order = np.argsort(np.random.PCG64(RANDOM_SEED).random_raw(len(labels)))
     for names, chosen in ((HELD_OUT, order[:HELD_OUT_COUNT]), (TRAINING, order[HELD_OUT_COUNT:])):
         for name, values in zip(names, (images, labels), strict=True):

@@ -1,6 +1,6 @@
 """Write the sample tables anew: ``python workflow/resources/tables/write_tables.py``.
 
-The same bytes each time; a test compares them with the files beside this script.
+The bytes are the same each time; a test compares them with the files beside this script.
 """
 
 import io
@@ -15,13 +15,13 @@ DRAWS, NUMBERS = 1000, 8
 
 
 def xor() -> dict[str, np.ndarray]:
-    """Make one or the other, but not both: the smallest table that no straight line divides."""
+    """Make the table of exclusive or: the smallest table that no straight line divides."""
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     return {"a": a, "b": b, "a_xor_b": a ^ b}
 
 
 def two_clouds() -> dict[str, np.ndarray]:
-    """Make two kinds of beetles of which the one is longer and heavier, mostly."""
+    """Make measurements of two kinds of beetles; the second kind is mostly longer and heavier."""
     generator = np.random.default_rng(1)
     kind = np.repeat([0, 1], 200)
     size = generator.normal(size=(400, 2)) @ np.array([[1.0, 0.5], [0.0, 0.8]])
@@ -33,7 +33,7 @@ def two_clouds() -> dict[str, np.ndarray]:
 
 
 def line() -> dict[str, np.ndarray]:
-    """Make the forces that pull a spring by so much (Hooke's law), with errors of reading."""
+    """Make the forces that extend a spring by given lengths (Hooke's law), with reading errors."""
     generator = np.random.default_rng(2)
     extension = np.sort(generator.uniform(0, 120, size=60)).round(1)
     force = 1.3 + 0.42 * extension + generator.normal(scale=2, size=60)
@@ -41,7 +41,7 @@ def line() -> dict[str, np.ndarray]:
 
 
 def noisy_curve() -> dict[str, np.ndarray]:
-    """Make a tone that dies away, and a noisy recording of it."""
+    """Make a decaying tone and a noisy recording of it."""
     generator = np.random.default_rng(3)
     time = np.sort(generator.uniform(0, 4, size=300)).round(3)
     pressure = np.exp(-0.6 * time) * np.sin(2 * np.pi * 0.9 * time)
@@ -50,7 +50,7 @@ def noisy_curve() -> dict[str, np.ndarray]:
 
 
 def lottery() -> dict[str, np.ndarray]:
-    """Make tickets that won by chance alone: there is no rule, only rows to remember."""
+    """Make tickets that win at random: there is no rule, so a network can only memorize rows."""
     generator = np.random.default_rng(4)
     numbers = generator.random(size=(DRAWS, NUMBERS)).round(3)
     won = generator.integers(0, 2, size=DRAWS)
@@ -67,7 +67,7 @@ TABLES: dict[str, Callable[[], dict[str, np.ndarray]]] = {
 
 
 def as_csv(table: dict[str, np.ndarray]) -> bytes:
-    """Write the table as text, with the fewest digits that say a number."""
+    """Write the table as text, with the fewest digits that identify each number."""
     text = io.StringIO()
     print(*table, sep=",", file=text)
     for row in zip(*table.values(), strict=True):
