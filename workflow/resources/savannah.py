@@ -76,10 +76,10 @@ def ramp(colours, places):
 
 
 def ribbon(start, bend, end, widths):
-    """Return the outline of a stroke along a quadratic Bezier curve, shape (2 * STROKE_SAMPLES, 2).
+    """Outline a stroke along a quadratic Bezier curve.
 
     `start`, `bend` and `end` are the control points; `widths` are evenly spaced in the parameter of
-    the curve.
+    the curve. The outline has the shape (2 * STROKE_SAMPLES, 2).
     """
     t = np.linspace(0.0, 1.0, STROKE_SAMPLES)[:, None]
     start, bend, end = np.asarray(start), np.asarray(bend), np.asarray(end)

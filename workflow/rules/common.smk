@@ -78,7 +78,7 @@ with startup.user_errors():
     LEDGER = batches.read_ledger()
 BATCH_LIMITS = batches.limits_of(PLAN.sweeps, config["fields"], PLAN.tiled)
 NEW_BATCHES = {}
-"""New batches, which `onstart` writes to the ledger, so that other processes can read them."""
+"""Written to the ledger by `onstart`; other processes find them there."""
 if workflow.is_main_process and not startup.others_are_at_work():
     NEW_BATCHES = batches.arrange(
         BATCH_LIMITS,
@@ -96,18 +96,17 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
 NEEDS, INPUTS = Needs(PLAN, BATCHES, workflow), Inputs(PLAN)
 
 BEFORE_TRAININGS = 1e9
-"""The priority of jobs whose outputs trainings need."""
+"""The priority of jobs that trainings wait for."""
 
 RENDERS = renders_of_a_network(config["render"])
 
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
-"""The version of results. It is a param of rules, because Snakemake does not detect changes of
-imported modules."""
+"""The version of results: a param, because Snakemake does not see changes of a module."""
 
 
 def one_of(names):
-    """Return a regular expression that matches exactly these names."""
+    """A regular expression for just these names."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
@@ -133,13 +132,13 @@ def require_writable_results():
 
 
 def write_new_batches():
-    """Write new batches to the ledger, from which other processes read them."""
+    """Let other processes know which network is in which batch."""
     with startup.user_errors():
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
 
 
 def require_own_image_folder():
-    """Refuse an image given by image= if another image with results has the same name."""
+    """Refuse an image given by image= that has the name of another one with results."""
     for job in workflow.dag.jobs if config["own_image"] else ():
         if job.rule.name == "resize":
             earlier = workflow.persistence.input(job.output.resized) or ()
@@ -148,7 +147,7 @@ def require_own_image_folder():
 
 
 def shown(path, caption, category, **labels):
-    """Return an output for Snakemake's own report, by default labelled with image and network."""
+    """An output that Snakemake's own report shows, by default as one of an image and a network."""
     labels = labels or {"image": "{image}", "network": "{field}"}
     return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)
 
@@ -163,9 +162,8 @@ if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
 
 
 def earlier_lists(job):
-    """Return an input function for the file lists of the segment that a job on tiles continues.
-
-    The input function also forces the job if its lists differ from the files of its tiles.
+    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
+    the job run again whose tiles have lost files.
     """
 
     def lists(wildcards):

@@ -1,8 +1,8 @@
 # Renders at other sizes, and time-lapses of trainings.
 
 
-# Makes all renders of a network in one job. A render that was made before from the same network with
-# the same settings is restored, so that after a size is added only that size is rendered.
+# Makes all renders of a network in one job. A render that was made before from the same network
+# with the same settings is restored, so that after a size is added only that size is rendered.
 rule render:
     input:
         model=INPUTS.trained,

@@ -67,8 +67,8 @@ rule overview:
         "../../scripts/overview.py"
 
 
-# Each of these rules trains some tiles of an image. Its outputs are file lists of the tiles, given by
-# their full names: Snakemake is slow with many patterns, and with as many outputs as tiles have files.
+# Each of these rules trains some tiles of an image. Its outputs are lists of the tiles' files, given
+# by their full names: Snakemake is slow with that many patterns, and with that many output files.
 for job in PLAN.tile_job_of.values():
 
     rule:
