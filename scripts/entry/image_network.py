@@ -1,4 +1,4 @@
-"""The network of an image that the settings describe: no other is read."""
+"""Reading the trained network of an image, which has to be the one that the settings describe."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,11 +35,11 @@ class ExpectedNetwork:
     field: Mapping[str, Any]
     training: Mapping[str, Any]
     facts_of_tile: Mapping[str, dict[str, Any]] | None = None
-    """Facts about a tile, if the network is that of one, in the place of those in the file."""
+    """Facts about a tile, which replace those in the file if the network is that of a tile."""
 
     @classmethod
     def of_job(cls, job: Any) -> Self:
-        """Return that of a rule that has the input `facts` and the params `field`, `training`."""
+        """Create it for a job with the input `facts` and the params `field` and `training`."""
         return cls(Path(job.input.facts), job.params.field, job.params.training)
 
     @cached_property
@@ -59,7 +59,7 @@ class ExpectedNetwork:
         return self.training["steps"] if self.training else None
 
     def load(self, path: Path) -> Trained:
-        """Read the finished network of the image, or of all its tiles; others are refused."""
+        """Read the finished network of the image, or of all its tiles; refuse any other network."""
         network = load_trained(path)
         if isinstance(network, Mosaic):
             first = network.tiling.tile(0, 0)
@@ -70,7 +70,7 @@ class ExpectedNetwork:
         return network
 
     def with_steps_of(self, network: Trained) -> Self:
-        """Return the same with the steps and batches of a network, where a budget found them."""
+        """Return a copy with the steps and the batch size of `network`, if a budget chose them."""
         own = network.metadata.get("training")
         if not isinstance(own, Mapping) or not any(name in self.training for name in BUDGETS):
             return self
@@ -86,7 +86,10 @@ class ExpectedNetwork:
         return replace(self, training={**self.training, **changes})
 
     def require_own(self, path: Path, network: Model, *, is_tile: bool = False) -> None:
-        """Refuse a network of another image, field or training; that of a tile notes no image."""
+        """Refuse a network of another image, field or training.
+
+        The image is not checked for the network of a tile, which has no record of its image.
+        """
         digest = network.metadata.get("picture")
         if not is_tile:
             require_image(path, digest, self.facts, self.facts_path)
@@ -118,8 +121,8 @@ class ExpectedNetwork:
 
 
 def read_training_image(path: Path, network: Model, expected: ExpectedNetwork | None) -> ImageData:
-    """Read the image that a network was trained on; another one than the expected is refused."""
-    # a black-and-white source may have been reduced to greys: the channels are those of training
+    """Read the image that a network was trained on; refuse an image other than the expected one."""
+    # reducing a black-and-white source may yield greys, so the network's channels give the mode
     image = read_made_image(path, MODES[network.channels])
     if expected:
         require_image(path, image_digest(image.values()), expected.facts, expected.facts_path)

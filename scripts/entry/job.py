@@ -1,4 +1,4 @@
-"""Running a rule's script: what it reports goes to a log, and a user's mistake shows one line."""
+"""Running a rule's script: its output goes to a log, and a user's mistake is shown as one line."""
 
 import contextlib
 import inspect
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# The project's package, even where another copy of it is installed.
+# import the project's own package, even if another copy of it is installed
 sys.path.insert(0, os.fspath(Path(__file__).parents[1]))
 
 from neuralfield.system.device_claim import claim_gpu, join_gpu
@@ -31,18 +31,20 @@ def run_job(
 ) -> None:
     """Call a script's ``main`` for the job that Snakemake has put into the script.
 
-    Each parameter of `main` gets the output, input, param or wildcard of the rule that has its
-    name, files as paths; `others` returns those that the rule has under other names. A job that
-    asks for a GPU gets one for itself, and one that asks only for memory of a GPU shares one. What
-    it prints, logs or warns of goes to the job's log file.
-    A `NeuralfieldError` becomes one line there and on the terminal; the traceback of anything else
-    goes to the log. Leaves the process with one of `neuralfield.system.errors` if the job fails.
+    Each parameter of `main` gets the output, input, param or wildcard of the same name, with files
+    as paths; `others` returns arguments that the rule has under other names. A job that requests a
+    GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Printed text, log
+    records and warnings go to the job's log file.
+
+    A `NeuralfieldError` is reported as one line in the log and on the terminal; the traceback of
+    any other exception goes to the log. If the job fails, the process exits with one of the exit
+    codes in `neuralfield.system.errors`.
     """
     job = sys.modules["__main__"].snakemake
     name = _name_of(job)
     with _logging_to(Path(job.log[0])) as log:
         try:
-            # until here it ended the process at once: workflow/jobs/startup.py
+            # until now SIGINT ended the process at once, see workflow/jobs/startup.py
             if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             with storage_errors():
@@ -85,7 +87,7 @@ def run_job(
 
 
 def arguments_of(job: Any, main: Callable[..., None]) -> dict[str, Any]:
-    """Return the arguments of `main` that a job has under the same names."""
+    """Return the arguments for parameters of `main` whose names the job has."""
     known = {
         **job.wildcards,
         **job.params,
@@ -137,7 +139,7 @@ def _logging_to(path: Path) -> Iterator[logging.Logger]:
 
 
 class _LogFile(io.TextIOBase):
-    """A log that a full disk or a missing permission silences, while the job itself goes on."""
+    """A log file that ignores write errors, so that the job continues without a log."""
 
     def __init__(self, path: Path) -> None:
         self._handle = -1
@@ -160,7 +162,7 @@ class _LogFile(io.TextIOBase):
 
 
 def show_line(line: str) -> None:
-    """Print a line on the terminal, in place of the bars that Snakemake's process draws there."""
+    """Print a line on the terminal, over the progress bars that Snakemake's process draws there."""
     is_drawn_on = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     erased = "\r\x1b[J" if is_drawn_on else ""
     # one write, so that lines of two jobs do not run together

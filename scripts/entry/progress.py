@@ -1,5 +1,4 @@
-"""The progress of a training, beside its log: a small file for the process that shows it, and a
-preview of its image."""
+"""Progress files and preview images of trainings, which are written beside the job's log."""
 
 import contextlib
 import json
@@ -21,13 +20,14 @@ _LARGEST_BYTES = 10_000
 
 _SECONDS_BETWEEN_PREVIEWS = 10.0
 _SHARE_OF_TIME = 0.02
-"""Previews take no more of the training's time than this share."""
+"""Maximum share of the training's time that previews take."""
 
 _PASSES_OF_A_STEP = 3
-"""One forwards, as in a render, and two backwards."""
+"""Cost of a step in forward passes: one forward pass, as in a render, and two backward ones."""
 
 _FIRST_COST_S = {"cpu": 0.2, "gpu": 3.0}
-"""Assumed for a first preview at the least: kernels have to be loaded, or compiled on a GPU."""
+"""Assumed minimum seconds of the first preview, in which kernels are loaded or, on a GPU, compiled.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class Progress:
     # steps taken, and steps of the whole training
     step: int
     steps: int
-    until_step: int  # the last step of this job: before the last one of all where it is a segment
+    until_step: int  # the last step of this job, which may train only a segment
     measured: str = ""
     """The measure of the task with its unit; empty before the first row of the history."""
-    seconds: float = 0.0  # time of all steps so far, in earlier attempts too
-    steps_per_s: float = 0.0  # rate of this job; 0 where it is not known yet
+    seconds: float = 0.0  # time of all steps so far, including earlier attempts
+    steps_per_s: float = 0.0  # rate of this job; 0 if it is not known yet
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last step of this job; None where the rate is not known yet."""
+        """The seconds until the last step of this job; None if the rate is not known yet."""
         if not self.steps_per_s:
             return None
         return max(0, self.until_step - self.step) / self.steps_per_s
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """Read the progress of a training; None where there is none."""
+        """Read the progress of a training; None if the file is missing or damaged."""
         try:
             with path.open("rb") as file:
                 return cls(**json.loads(file.read(_LARGEST_BYTES)))
@@ -61,14 +61,14 @@ class Progress:
 
 
 def progress_path(log: str | os.PathLike) -> Path:
-    """Return the path of the progress of the training that has this log."""
+    """Return the path of the progress file of the training that has this log."""
     return Path(log).with_suffix(".progress.json")
 
 
 class ProgressFile:
-    """Writes the progress of a training, at most twice a second and at its end.
+    """A file with the progress of a training, written at most twice a second and at the end.
 
-    The file is renamed to its place, but not synced: it is of no use after a crash.
+    The file is replaced atomically, but not synced, because it is not needed after a crash.
     """
 
     def __init__(self, path: Path | None, steps: int, until_step: int) -> None:
@@ -81,13 +81,13 @@ class ProgressFile:
         self._measured = measured
 
     def forget_rate(self) -> None:
-        """Measure the rate of this job anew, from the next update on."""
+        """Restart the measurement of this job's rate at the next update."""
         self._start = None
 
     def update(self, step: int, seconds: float) -> None:
-        """Write how many steps are taken, and the seconds that they took, if it is time."""
+        """Write the number of steps taken and their seconds, if the next write is due."""
         now_s = time.monotonic()
-        if self._start is None or step < self._start[1]:  # a training that diverged has gone back
+        if self._start is None or step < self._start[1]:  # a training that diverged was rolled back
             self._start = (now_s, step)
         if self.path is None or (now_s < self._next_write_s and step < self.until_step):
             return
@@ -109,10 +109,11 @@ def preview_path(job_log: Path) -> Path:
 
 
 class Preview:
-    """Writes a preview at most every ten seconds; none in a training that is over before.
+    """A preview image of a training, written at most every ten seconds.
 
-    It only reads the network, so that the training's bytes do not depend on it. It is removed when
-    the training ends well, because its renders follow; one that is interrupted leaves it.
+    A training that ends earlier has no preview. Writing the preview only reads the network, so that
+    the training's result does not depend on it. The file is removed when the training succeeds,
+    because its renders follow, and kept when the training is interrupted.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Preview:
         self._has_failed = False
 
     def update(self, trainers: "Sequence[Trainer]") -> None:
-        """Write a preview of a single training, if it is time; where that fails, none any more."""
+        """Write a preview of a single training if it is due; stop writing them after an error."""
         now_s = time.monotonic()
         if self._has_failed or now_s - self._last_s < self.seconds_between:
             return
@@ -134,7 +135,7 @@ class Preview:
             return
         try:
             self._write(trainer)
-        except Exception as error:  # whatever it is, the training can go on without
+        except Exception as error:  # the training continues without previews after any error
             self._has_failed = True
             log.info("no preview: %s", error)
         self._last_s = time.monotonic()
@@ -142,7 +143,7 @@ class Preview:
         self._spent_s += self._cost_s
 
     def _expected_s(self, trainer: "Trainer") -> float:
-        """Estimate the time of a preview: that of a third of the steps over as many points."""
+        """Estimate the seconds of a preview: a third of those of steps over as many points."""
         task: Any = trainer.task
         settings, pixels = task.training, task.shape.width * task.shape.height
         points = min(settings.batch_pixels or pixels, pixels)
@@ -152,7 +153,7 @@ class Preview:
         return max(_FIRST_COST_S[trainer.device.kind], step_s * pixels / points / _PASSES_OF_A_STEP)
 
     def _write(self, trainer: "Trainer") -> None:
-        # imported here, because most trainings have ended before they have a preview
+        # imported here, because most trainings end before their first preview
         from neuralfield.images import ImageData, write_image
         from neuralfield.rendering.render import render
 

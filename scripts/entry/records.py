@@ -1,4 +1,4 @@
-"""The JSON files that evaluations write, and the records of trainings that they pass on."""
+"""Metrics files of evaluations, and the records of trainings that they repeat."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,14 +15,16 @@ TRAINING_KEYS = (
 """The keys of training.json that metrics.json repeats."""
 
 FOUND_KEY = "found_for_budget"
-"""Another one, of trainings with a budget: the settings that it came to."""
+"""A further key of trainings with a budget: the settings that the budget determined."""
 
 
 def read_record(
     path: Path, network: Path, training: Mapping[str, Any] | None, parameters: int | None = None
 ) -> dict[str, Any]:
-    """Read training.json; the record of another network, training or number of parameters is
-    refused. The file `network` has been checked before.
+    """Read training.json, and refuse the record of another network or training.
+
+    The record also has to have the given number of `parameters`. The file `network` has to be
+    checked by the caller.
     """
     if training is None:
         return read_json(path)
@@ -35,14 +37,15 @@ def read_record(
 
 
 def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Read the metrics.json of an image's network, which lies in ``{image}/{field}/``; one that
-    lacks a key, or is of another network or image, is refused.
+    """Read the metrics.json of an image's network in ``{image}/{field}/``.
+
+    A file that lacks one of the `keys`, or is of another network or image, is refused.
     """
     return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
 
 
 def measured_psnr_db(metrics: Path, model: Path) -> float:
-    """Read the PSNR of a network; the metrics.json of other files than `model` is refused."""
+    """Read the PSNR of a network; refuse a metrics.json of another file than `model`."""
     numbers = read_own_metrics(metrics, ("psnr_db",))
     require_recorded(model, numbers, metrics, wrong=metrics)
     return numbers["psnr_db"]
@@ -56,8 +59,10 @@ def write_metrics(
     beside: Iterable[Path] = (),
     allow_nan: bool = False,
 ) -> None:
-    """Write metrics.json: the numbers, ``parameters`` last, the `record` of the training (empty
-    without one), and checksums, also those of the files `beside`.
+    """Write metrics.json: the `numbers`, parts of the training's `record`, and checksums.
+
+    The last of the numbers is ``parameters``. The `record` is empty for a network that was not
+    trained here. The checksums are those in the record and those of the files `beside`.
     """
     checksums = record.get("sha256", {}) | {file.name: sha256_of(file) for file in beside}
     training = {key: record.get(key) for key in TRAINING_KEYS}

@@ -11,10 +11,10 @@ NAMES = (
     *("image", "field", "sweep", "base_field", "combination"),
     *("device", "engine", "precision", "upscale_best_filter"),
 )
-"""Columns that stay text, as do settings, whatever they look like."""
+"""Columns that are not converted to numbers; neither are the columns of settings."""
 
 TableRow = dict[str, Any]
-"""A row of a table by its columns; None where there is no number."""
+"""A row of a table, by the names of its columns; empty numbers are None."""
 
 
 def read_table(path: Path) -> list[TableRow]:

@@ -1,4 +1,4 @@
-"""The network of a table that the settings describe, and what it answers."""
+"""Reading the trained network of a table, and the task that it was trained on."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from neuralfield.tasks.table.table_task import TableTask
 def read_own(
     table: Path, model: Path, settings: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[TableModel, TableTask]:
-    """Read a table's network, and its task; the network of another one is refused."""
+    """Read a table's network and its task; refuse a network that was trained on another task."""
     network, task = TableModel.load(model), read_task(table, settings, training)
     expected = f"the network that the settings describe, of {task.samples.where}"
     require_same_training(model, network.provenance, task.provenance, expected)

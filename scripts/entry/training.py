@@ -1,4 +1,4 @@
-"""Parts that the scripts that train share: limits, progress, and where outputs go."""
+"""Functions shared by the training scripts: time limits, progress, and outputs."""
 
 import contextlib
 import logging
@@ -28,12 +28,13 @@ from neuralfield.training.trainer import Trainer
 log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
-"""Between lines of the log; the history has all rows."""
+"""Seconds between two lines in the log; the history has all rows."""
 
 
 class ProgressLog:
-    """Keeps the progress of a job's trainings: a line in the log every few seconds, and a file, see
-    `entry.progress.ProgressFile`. Lines for the user begin with `name`.
+    """The progress of a job's trainings: a line in the log every few seconds, and a progress file.
+
+    For the file see `entry.progress.ProgressFile`. Messages to the user begin with `name`.
     """
 
     def __init__(
@@ -44,14 +45,14 @@ class ProgressLog:
         self.next_line_s = 0.0
 
     def row(self, step: int, measured: str, details: str) -> None:
-        """Take note of a row of the history: `measured` for the file, `details` for the log."""
+        """Record a row of the history: `measured` goes to the file, and `details` to the log."""
         self.file.measure(measured)
         if time.monotonic() >= self.next_line_s or step == self.steps:
             self.next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
             log.info(f"step {step:,} of {self.steps:,}: {details}")
 
     def stepped(self, trainers: Sequence[Trainer]) -> None:
-        """Take note of steps: those of the training that has the fewest."""
+        """Record the steps of the training that has taken the fewest."""
         last = min(trainers, key=lambda trainer: trainer.steps_taken)
         self.file.update(last.steps_taken, sum(trainer.seconds for trainer in trainers))
 
@@ -65,7 +66,7 @@ class ProgressLog:
 
 
 class TrainingProgress(ProgressLog):
-    """Keeps the progress of one training, with its loss and the measure of its task."""
+    """The progress of one training, with its loss and the measure of its task."""
 
     def __init__(self, measure: Measure, *arguments: Any, **others: Any) -> None:
         super().__init__(*arguments, **others)
@@ -78,7 +79,7 @@ class TrainingProgress(ProgressLog):
 
 
 def when_to_leave_s(training: Mapping[str, Any]) -> float:
-    """Return when a job that begins now has to leave, on the clock of `time.monotonic`."""
+    """Return the time at which a job that starts now has to exit, by `time.monotonic`."""
     return leaving_time_s(
         training.get("time_limit_s"),
         training["time_margin_s"],
@@ -88,15 +89,18 @@ def when_to_leave_s(training: Mapping[str, Any]) -> float:
 
 
 def usable_cores(training: Mapping[str, Any], threads: int) -> int:
-    """Return how many cores a job uses, once there are as many as the settings ask for."""
-    if "threads" in training:  # --cores may have lowered what it was asked for
+    """Return the number of cores that a job uses, after checking the number in the settings.
+
+    An error is raised if the settings require more cores than are available.
+    """
+    if "threads" in training:  # checked here, because --cores may have lowered `threads`
         require_cores(training["threads"])
-    return min(threads, available_cores())  # the command line may ask for more
+    return min(threads, available_cores())  # the command line may request more
 
 
 @contextlib.contextmanager
 def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
-    """Log, where a training fails, which results of earlier trainings are not lost."""
+    """Log which results of earlier trainings are still kept, if a training fails."""
     try:
         yield
     except NeuralfieldError:
@@ -110,11 +114,11 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _naming_budgets(training: Mapping[str, Any]) -> Iterator[None]:
-    """Name the setting that ends in an image, where the time limit ends a training without one."""
+    """Suggest the setting `budget`, if the time limit interrupts a training."""
     try:
         yield
     except TimeLimitReached as pause:
-        if "time_limit_s" not in training or training.get("segments") != 1:  # or it is a table's
+        if "time_limit_s" not in training or training.get("segments") != 1:  # or a table
             raise
         instead = f"budget={training['time_limit_s']:g} ends with an image after that time"
         raise Interrupted(f"{pause}; {instead}") from pause
@@ -150,13 +154,13 @@ def train_task(
     segment_folder: Path | None = None,
     **outputs: Path,
 ) -> None:
-    """Train to the end of a segment; the last segment writes `outputs`, see `outputs_in`, and
-    others `segment_folder`.
+    """Train until the end of a segment.
 
-    The time that `make_task` takes to read the data counts towards the limit. `state` is a folder
-    to resume from; results are kept beside it, and published from there where the same training has
-    ended before. Progress is written beside the job's log, with `previews` renders of the image
-    too.
+    The last segment writes `outputs`, see `outputs_in`; earlier segments write `segment_folder`.
+    The time that `make_task` takes to read the data counts towards the time limit. `state` is the
+    folder with the state to resume from. Results are kept beside it, and are published from there
+    if the same training has finished before. Progress is written beside the job's log and, with
+    `previews`, renders of the image, too.
     """
     leave_at_s = when_to_leave_s(training)
     cores = usable_cores(training, threads)
