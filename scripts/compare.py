@@ -10,10 +10,10 @@ from neuralfield.system.files import write_csv
 
 
 def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[str]) -> None:
-    """Write both tables; the rows of a sweep stand together, the best first.
+    """Write both tables, grouped by sweep and sorted by rank.
 
     `comparison` has a row for each combination of each sweep, over all its images and seeds;
-    `by_image` has one for each combination and image, over its seeds. `summary` is that of
+    `by_image` has a row for each combination and image, over its seeds. `summary` is the table of
     ``summarize.py`` with labels.
     """
     runs = read_table(summary)
@@ -30,8 +30,9 @@ def main(summary: Path, comparison: Path, by_image: Path, *, sweeps: Sequence[st
 def on_each_image(runs: Sequence[TableRow]) -> list[TableRow]:
     """Return means over seeds, and ranks among the networks of the same image.
 
-    The rank is by ``score_db``: of the render against the source where that is larger, else of the
-    render against the training image. Equal scores share the mean of their ranks.
+    Networks are ranked by ``score_db``: the PSNR of the render against the source if the source is
+    larger than the training image, else against the training image. Equal scores share the mean of
+    their ranks.
     """
     rows = []
     for image in dict.fromkeys(run["image"] for run in runs):
@@ -72,7 +73,7 @@ def spread(runs: Sequence[TableRow]) -> TableRow:
 
 
 def _by_combination(runs: Sequence[TableRow]) -> list[tuple[TableRow, list[TableRow]]]:
-    """Return each network's names and settings, and its runs; networks in order of appearance."""
+    """Return the names and settings of each combination, and its runs, in order of appearance."""
     groups: dict[str, list[TableRow]] = {}
     for run in runs:
         groups.setdefault(run["combination"], []).append(run)

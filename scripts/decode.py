@@ -1,4 +1,4 @@
-"""Turn a table of pixels back into the image it was made of."""
+"""Convert a table of pixels back to the image that it was made from."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from neuralfield.system.provenance import made_by_the_workflow
 
 
 def main(pixels: Path, facts: Path, decoded: Path) -> None:
-    """Write the image that a table holds, pixel for pixel; for `facts` see ``resize.py``."""
+    """Write the image of a table of pixels, without loss; for `facts` see ``resize.py``."""
     about = read_facts(facts)
     was = about["resized"]
     with made_by_the_workflow(pixels):

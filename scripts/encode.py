@@ -1,4 +1,4 @@
-"""Write an image as a table: one row for each pixel."""
+"""Write an image as a table with one row for each pixel."""
 
 from pathlib import Path
 

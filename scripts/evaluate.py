@@ -1,4 +1,4 @@
-"""Measure how good a network is, at the size it was trained on and at its source's own size."""
+"""Measure the quality of a network at the size of its training image and at that of the source."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import Model
 
 FILTERS = ("lanczos", "bicubic", "back_projection")
-"""Ways to enlarge an image without a network; the best of them is what a network has to beat."""
+"""Methods to enlarge an image without a network; networks are compared with the best of them."""
 
 _MEASURES = ("psnr_db", "gmsd")
 
@@ -42,14 +42,16 @@ def main(
 ) -> None:
     """Compare renders with the training image and with the source; write the numbers as JSON.
 
-    Where the source is larger, the network is rendered at its size too, and the training image is
-    enlarged by the `FILTERS`. All are rounded to the source's levels before they are compared, and
-    written into the folder `comparison`; without a larger source that has the redraw alone. Where a
-    residual corrects renders, what the network has without it is measured at the source's size too.
+    If the source is larger than the training image, the network is also rendered at the source's
+    size, and the training image is enlarged by the `FILTERS`. All images are rounded to the
+    source's levels before they are compared, and are written into the folder `comparison`, which
+    has only the redraw if the source is not larger. If a residual corrects the renders, the network
+    is also measured without the residual at the source's size.
 
-    `record` is the training.json, None where nothing was trained. Another network or image than the
-    expected one is refused. White begins at `threshold` in a black-and-white source; one above
-    `max_megapixels` is reduced first, and one above `max_source_megapixels` refused.
+    `record` is the training.json, or None if the network was not trained here. A network or image
+    other than the expected one is refused. In a black-and-white source, values from `threshold` on
+    are white. A source above `max_megapixels` is reduced first, and a source above
+    `max_source_megapixels` is refused.
     """
     network = expected.load(model) if expected else Model.load(model)
     assert isinstance(network, Model)
@@ -117,7 +119,7 @@ def reference_from(original: ImageData, mode: str, max_megapixels: float) -> Ima
 def enlargements(
     training_image: ImageData, reference: ImageData, render_at: Callable[[int, int], np.ndarray]
 ) -> dict[str, ImageData]:
-    """Return the source and all ways to its size, by name; nothing if it is not larger."""
+    """Return the source and all enlargements to its size, by name; empty if it is not larger."""
     size = (reference.width, reference.height)
     if max(size) <= max(training_image.width, training_image.height):
         return {}
@@ -129,7 +131,7 @@ def enlargements(
 
 
 def upscale_numbers(images: dict[str, ImageData]) -> dict[str, Any]:
-    """Return how near each way comes to the source; all None if it is not larger."""
+    """Return the metrics of each enlargement against the source; all None without a larger one."""
     prefixes = {"redraw": "upscale"} | {name: f"upscale_{name}" for name in FILTERS}
     source = images.get("source")
     if source is None:

@@ -1,4 +1,4 @@
-"""Count what a classifier gets right, and write its prediction for every image."""
+"""Measure the accuracy of a classifier, and write its prediction for every image."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,8 +29,10 @@ def main(
     training: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> None:
-    """Evaluate a classifier on the images that it was trained on, and on those held out: pairs of
-    IDX files of images and of labels, with `checksums` (SHA-256) by their names.
+    """Evaluate a classifier on the images that it was trained on, and on those held out.
+
+    `training_files` and `held_out` are pairs of IDX files with images and labels, whose `checksums`
+    (SHA-256) are given by the names of the files.
     """
     network = ClassifierModel.load(model)
     known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)
@@ -77,7 +79,7 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.nda
 
 
 def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
-    """Return recall and precision of each class, None where it has no images; see `confusion`."""
+    """Return recall and precision of each class, None if undefined; `counts` see `confusion`."""
     shown, predicted, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     return [
         {

@@ -1,4 +1,4 @@
-"""Measure how near a table's network comes, and write its answer for every row."""
+"""Measure the errors of a table's network, and write its answer for every row."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,9 @@ def main(
 ) -> None:
     """Compare a network's answers with the rows that it was trained on, and with those held out.
 
-    `truth` names columns with the targets without their noise, if they are known. If it
-    `remembers`, the bits are counted that a network remembers of targets that are 0 or 1.
+    `truth` has the names of columns with the targets without noise, if these are known. With
+    `remembers`, the number of bits that the network has memorized is computed for targets that are
+    0 or 1.
     """
     network, task = read_own(table, model, settings, training)
     samples, held_out = task.samples, task.held_out
@@ -74,10 +75,11 @@ def main(
 
 
 def remembered_bits(accuracy: float, answers: int) -> float:
-    """Return the information in answers about as many targets that are 0 or 1 by chance.
+    """Return the information that answers contain about random binary targets, in bits.
 
-    Each gives 1 - H(accuracy) bits, where H(p) = -p log2(p) - (1 - p) log2(1 - p): the capacity of
-    a channel that flips so many bits (Shannon 1948). Answers no better than a guess give none.
+    Each answer gives 1 - H(accuracy) bits, where H(p) = -p log2(p) - (1 - p) log2(1 - p): the
+    capacity of a channel that flips bits with the probability 1 - accuracy (Shannon 1948). Answers
+    that are no better than guesses give none.
     """
     if accuracy <= 0.5:
         return 0.0

@@ -1,4 +1,4 @@
-"""Measure how good the networks of an image's tiles are together, on the whole and at seams."""
+"""Measure the quality of the networks of an image's tiles, in the whole image and at seams."""
 
 from pathlib import Path
 
@@ -32,10 +32,10 @@ def main(
     """Compare the render at the image's own size with the image, band by band.
 
     For `mosaic` and `pixels` see ``gather_tiles.py`` and ``unpack.py``. Networks other than the
-    expected ones are refused. `metrics` is written as `evaluate.py` does, with ``tiles`` and
-    ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles (see
-    `Tiling.columns_at_seams`); into the folder `comparison` goes redraw.png, reduced like the
-    overview of the image.
+    expected ones are refused. `metrics` has the same form as that of ``evaluate.py``, with the
+    additional keys ``tiles`` and ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles
+    (see `Tiling.at_seams`). The render is written to redraw.png in the folder `comparison`, reduced
+    like the overview of the image.
     """
     networks = expected.load(mosaic)
     assert isinstance(networks, Mosaic)

@@ -32,11 +32,11 @@ def main(
     kernel_size: int | None = None,
     bit_depth: int = 8,
 ) -> None:
-    """Convert an image to grey, and write the Laplacian of a Gaussian of it.
+    """Convert an image to grey, and filter it with the Laplacian of a Gaussian.
 
-    The training image is a PNG, or the pixels that ``unpack.py`` writes (.npy); for `facts` see
-    ``resize.py``. `edges` is the PNG to write, see `EdgeFilter.levels`, and `raw` gets the signed
-    values, float32 in NumPy's format. `sigma` and `kernel_size` are in pixels.
+    `image` is the training image as a PNG, or the pixels that ``unpack.py`` writes (.npy); for
+    `facts` see ``resize.py``. The greys of `EdgeFilter.levels` are written to the PNG `edges`, and
+    the signed values to `raw`, float32 in NumPy's format. `sigma` and `kernel_size` are in pixels.
     """
     kernel = EdgeFilter(sigma, kernel_size)
     about = read_facts(facts)
@@ -56,7 +56,7 @@ def main(
 
 
 def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:
-    """Return a reader of rows of an image in grey: its luma, over white where it is transparent."""
+    """Return a function that reads rows of an image in grey: its luma, composited over white."""
     is_what = about["resized"]
     width, height, mode = is_what["width"], is_what["height"], is_what["mode"]
     if path.suffix == ".npy":

@@ -1,4 +1,4 @@
-"""Combine the trainings of an image's tiles, as if one network had been trained on all of it."""
+"""Combine the trainings of an image's tiles into the files of one training on the whole image."""
 
 import math
 import statistics
@@ -32,12 +32,12 @@ def main(
     tiling: Tiling,
     threads: int = 1,
 ) -> None:
-    """Write the mosaic of the finished models, one for each snapshot, and what was recorded.
+    """Write the mosaic of the finished models, a mosaic per snapshot, the history and the record.
 
-    `tiles` are the lists of the files of all of them, row by row, beside their folders; see
-    `tile_files`. The models are not read, but for the first: the lists have their checksums.
-    `history` has at each step the sum of the seconds, and means over pixels of the errors. Networks
-    of tiles other than the expected ones are refused.
+    `tiles` are the file lists of all tiles, row by row, beside the tiles' folders; see
+    `tile_files`. Only the first model is read, because the lists have the checksums of all models.
+    `history` has at each step the sum of the seconds and the means of the errors over all pixels.
+    Networks of tiles other than the expected ones are refused.
     """
     files = {tile: (path, found) for path in tiles for tile, found in read_list(path).items()}
     first, folder = tiling.tile(0, 0), tiles[0].parent
@@ -65,7 +65,7 @@ def main(
 def read_training(
     folder: Path, list_path: Path, files: Files, own: Mapping[str, Any]
 ) -> tuple[dict[str, Any], History]:
-    """Read the record and the history of a tile's training, which are those that a list names."""
+    """Read the record and the history of a tile's training, and check them against the list."""
     record, history = folder / "training.json", folder / "history.csv"
     read = read_json(record, TRAINING_KEYS, own), read_history(history, steps=own["steps"])
     for path in (record, history):
@@ -79,7 +79,7 @@ def joint_history(tables: Sequence[History], weights: np.ndarray) -> History:
     def all_of(column: str) -> np.ndarray:
         return np.stack([table[column] for table in tables])
 
-    # where there is nearly nothing to estimate, an estimate of the error may be none
+    # the PSNR may be NaN if the error is nearly 0: the error is then taken as 0
     errors = np.nan_to_num(10 ** (-all_of("psnr_db") / 10), nan=0.0)
     error = weights @ errors
     together = dict(tables[0])

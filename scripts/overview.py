@@ -1,4 +1,4 @@
-"""Reduce a large image, to look at."""
+"""Reduce a large image to a size for viewing."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from neuralfield.images import Overview, PixelFile, read_facts, write_image
 from neuralfield.images.image import CHANNELS
 
 ROWS = 64
-"""Rows that are read at a time."""
+"""Number of rows that are read at a time."""
 
 
 def main(pixels: Path, facts: Path, overview: Path, *, max_megapixels: float = 4.0) -> None:

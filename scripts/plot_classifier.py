@@ -1,4 +1,4 @@
-"""Plot what a classifier gets wrong, and its learning curve."""
+"""Plot the confusion matrix, the mistakes and the learning curve of a classifier."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plot what a table's network answers."""
+"""Plot the answers of a table's network."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

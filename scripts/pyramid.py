@@ -1,4 +1,4 @@
-"""Render a network into a pyramid of tiles, with a page to zoom into it, or into a large TIFF."""
+"""Render a network as a pyramid of tiles with a page to zoom into it, or as a large TIFF."""
 
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ def main(
 ) -> None:
     """Render with `size` pixels on the longer side, by default the image's own, in bounded memory.
 
-    The folder `pyramid` gets a Deep Zoom pyramid, and ``index.html``, which shows it without
-    internet. Its tiles are JPEG for photographs without transparency, and PNG for other kinds of
-    images. The file `tiff` is a BigTIFF. Another network than the expected one is refused.
+    A Deep Zoom pyramid is written into the folder `pyramid`, with an ``index.html`` that shows it
+    without internet access. The tiles are JPEG files for photographs without transparency, and PNG
+    files for other kinds of images. The file `tiff` is a BigTIFF. A network other than the expected
+    one is refused.
     """
     network = expected.load(model) if expected else load_trained(model)
     sides = (network.width, network.height)

@@ -1,4 +1,4 @@
-"""Render a network at any number of sizes; one that was made before is not made again."""
+"""Render a network at any number of sizes; renders that were made before are restored."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,11 +27,11 @@ def main(
     threads: int = 1,
     version: str = "",
 ) -> None:
-    """Render an image, or parts of it, in its own proportions, as PNGs that all lie in one folder.
+    """Render an image, or parts of it, in its own proportions, as PNGs in one folder.
 
-    `parts` has for each the longer side in pixels, ``size``, and the part of the image, ``box``.
-    Another network than the expected one is refused, and a render above `max_megapixels`; those of
-    another `version` of the project are made again.
+    `parts` has for each render the longer side in pixels, ``size``, and the part of the image,
+    ``box``. A network other than the expected one is refused, and so is a render above
+    `max_megapixels`. Renders of another `version` of the project are made again.
     """
     network = expected.load(model) if expected else load_trained(model)
     place = select_device(device)

@@ -1,4 +1,4 @@
-"""Write the report: one page that has its images, time-lapses and curves inside itself."""
+"""Write the report: one HTML page with embedded images, time-lapses and curves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -38,12 +38,12 @@ def main(
     sweep_tables: Sequence[Path] = (),
     sweep_metrics: Sequence[Path] = (),
 ) -> None:
-    """Write one HTML file that needs nothing beside it and no internet.
+    """Write one HTML file that needs no other files and no internet access.
 
-    It shows the networks of this run, in the order of `metrics`, and after them what other runs
-    have left beside the page; the image with the best result comes first. `files` names the files
-    of each network to link to, by ``{image}/{field}``. For `sweep_tables` see `gather_sweeps`;
-    `sweep_metrics` are those of all runs of sweeps.
+    The page shows the networks of this run in the order of `metrics`, followed by networks of other
+    runs in the same results folder; the image with the best result comes first. `files` has the
+    names of the files to link to, by ``{image}/{field}``. For `sweep_tables` see `gather_sweeps`;
+    `sweep_metrics` are the metrics files of all runs of sweeps.
     """
     own = own_networks(metrics, resized, histories, timelapses, settings.get("fields"), files)
     earlier = earlier_networks(report.parent, {path.parent for path in (*metrics, *sweep_metrics)})
@@ -73,9 +73,10 @@ def own_networks(
     fields: Mapping[str, Any] | None = None,
     linked: Mapping[str, Sequence[str]] | None = None,
 ) -> list[NetworkFiles]:
-    """Find what belongs together by the folders it lies in.
+    """Group files into networks by their folders.
 
-    A network may have no history and no time-lapse; `linked` is by ``{image}/{field}``.
+    A network may have no history and no time-lapse. `linked` has the names of the files to link to,
+    by ``{image}/{field}``.
     """
     fields, linked = fields or {}, linked or {}
     image_of = {path.parent: path for path in resized}
@@ -94,24 +95,24 @@ def own_networks(
 
 
 def decibels(value_db: float | None) -> str:
-    """Write 31.24 as 31.2 dB."""
+    """Format 31.24 as 31.2 dB."""
     if value_db is None:
         return NOTHING
     return "identical" if value_db >= IDENTICAL_DB else f"{value_db:.1f}\u00a0dB"
 
 
 def fine_decibels(value_db: float) -> str:
-    """Write 0.0512 as 0.05 dB, for small differences."""
+    """Format 0.0512 as 0.05 dB, for small differences."""
     return f"{value_db:.2f}\u00a0dB"
 
 
 def gain(value_db: float | None) -> str:
-    """Write -0.8 as −0.8 dB, with the sign that numbers have."""
+    """Format -0.8 as −0.8 dB, with the minus sign of typography."""
     return NOTHING if value_db is None else f"{value_db:+.1f}\u00a0dB".replace("-", "−")
 
 
 def similarity(value: float | None) -> str:
-    """Write 0.97812 as 0.978."""
+    """Format 0.97812 as 0.978."""
     return NOTHING if value is None else f"{value:.3f}"
 
 

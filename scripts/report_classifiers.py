@@ -49,8 +49,10 @@ def main(
     *,
     settings: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Write the page of all classifiers from one of each file for every classifier, in the order of
-    the settings; the images are those held out.
+    """Write the page of all classifiers.
+
+    Each sequence of files has one file for every classifier, in the order of the settings; `images`
+    are the held-out images.
     """
     sections = []
     files = zip(images, metrics, predictions, histories, strict=True)
@@ -65,7 +67,7 @@ def main(
                 numbers=read_json(own[1], _SHOWN),
                 network=_in_words(classifier["network"]),
                 mistakes_shown=min(len(view.mistakes), MOST_MISTAKES),
-                **{  # no text of a user's is in them
+                **{  # the plots contain no text of users
                     plot: Markup(inline_svg(partial(draw, view), f"{plot}{number}"))
                     for plot, draw in plots.items()
                 },

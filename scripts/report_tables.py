@@ -34,9 +34,9 @@ class TableSection(Titled):
     # the network's answers, and its learning curve
     plot: Markup
     curve: Markup
-    plot_says: str  # the plot in words
+    plot_says: str  # a description of the plot
     sizes: list[dict[str, Any]]
-    """Metrics of the networks of all sizes, the smallest first; empty where there is one."""
+    """Metrics of the networks of all sizes, the smallest first; empty if there is only one."""
 
     @property
     def learned(self) -> str:
@@ -56,8 +56,8 @@ def main(
 ) -> None:
     """Write the page of all tables; see `reporting.page.write_page`.
 
-    There are one of each file for every table, in the order of the settings; `sizes` are metrics of
-    further networks, in a folder ``sizes`` beside those of their table.
+    Each sequence of files has one file for every table, in the order of the settings. `sizes` are
+    metrics files of further networks, in a folder ``sizes`` beside the metrics of their table.
     """
     sections = []
     for number, (name, table) in enumerate(settings["tables"].items()):
@@ -68,7 +68,7 @@ def main(
         )
         numbers = read_json(metrics[number], _SHOWN, {"table": name})
         require_recorded(histories[number], numbers, metrics[number])
-        # names of columns are in the plot: Matplotlib writes them as XML that nothing can leave
+        # safe, because Matplotlib escapes the names of columns in the plot
         plot = inline_svg(partial(draw, view), f"table{number}")
         sections.append(
             TableSection(
@@ -87,12 +87,12 @@ def main(
 
 
 def in_digits(value: float | None) -> str:
-    """Write 1234.5678 as 1235, and 0.012345 as 0.01234: four significant digits."""
+    """Format a number with four significant digits: 1234.5678 as 1235, and 0.012345 as 0.01234."""
     return NOTHING if value is None else f"{value:.4g}".replace("-", "−")
 
 
 def widths_in_words(widths: Sequence[int]) -> str:
-    """Write [16, 8] as 16 × 8."""
+    """Format [16, 8] as 16 × 8."""
     return " × ".join(map(str, widths)) or "none"
 
 
@@ -110,7 +110,7 @@ def _curve(history: Path, measure: str, name: str) -> Markup:
     table = read_history(history, measure)
     curve = Curve(0, table["step"], table[measure])
     text = percent if measure == "accuracy" else plain
-    return Markup(learning_curves([curve], "steps", text))  # no text of a user's is in it
+    return Markup(learning_curves([curve], "steps", text))  # it contains no text of users
 
 
 if __name__ == "__main__":

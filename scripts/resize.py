@@ -14,7 +14,7 @@ _KINDS = {
     Kind.MIXED: ("a page of mixed kind, as much of it is paper, but not all else ink", "quality"),
     Kind.PHOTOGRAPH: ("a photograph, as too little of it is paper or ink", "quality"),
 }
-"""The kinds of images in words, and the preset that suits each."""
+"""A description of each kind of image, and the preset that suits it."""
 
 
 def main(
@@ -31,12 +31,13 @@ def main(
     say_kind: bool = False,
     named_preset: str | None = None,
 ) -> None:
-    """Reduce an image, and describe what it was and what it has become.
+    """Reduce an image, and describe the source and the result.
 
     For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
-    an image above `max_megapixels` is refused. `report` is called with a line on what was done to
-    the colours and, with `say_kind`, on the kind of image, on which settings that are ``auto``
-    depend. A preset that the user has named is obeyed, whatever kind of image this is.
+    an image above `max_megapixels` is refused. `report` is called with a message about conversions
+    of colours and, with `say_kind`, with a message about the kind of image, which determines
+    settings that are ``auto``. A preset named by the user is reported instead of the one that suits
+    the kind of image.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)

@@ -18,7 +18,7 @@ COLUMNS = (
     *("device", "engine", "precision", "random_seed"),
 )
 TILE_COLUMNS = ("tiles", "seam_psnr_db")
-"""Further columns, where an image was trained in tiles."""
+"""Further columns, which are present if an image was trained in tiles."""
 COUNTS = [
     *("width", "height", "wrong_pixels", "upscale_width", "upscale_height"),
     *("parameters", "residual_values", "steps", "random_seed"),
@@ -28,15 +28,14 @@ COUNTS = [
 def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
     """Write a CSV with one row for each metrics file of ``evaluate.py``, in their order.
 
-    The columns are always the same, with two more where an image was trained in tiles. Numbers that
-    a network does not have, such as the steps of one that was not trained here, stay empty.
-    `labels` are more columns for each row, where there are sweeps: sweep, base_field, combination
-    and setting_{name}.
+    The columns are always the same, with two more if an image was trained in tiles. Numbers that a
+    network does not have, such as the steps of an imported network, are empty. If there are sweeps,
+    `labels` has further columns for each row: sweep, base_field, combination and setting_{name}.
     """
     rows = [read_own_metrics(path) for path in metrics]
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()
     table = pd.DataFrame(rows, columns=[*COLUMNS, *tiled])
-    # A column with gaps would turn its whole numbers into 53.0.
+    # with another type, a column with gaps would have 53.0 instead of 53
     counts = [*COUNTS, "tiles"] if tiled else COUNTS
     table[counts] = table[counts].astype("Int64")
     table = pd.concat([table, pd.DataFrame(list(labels), index=table.index[: len(labels)])], axis=1)

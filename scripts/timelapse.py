@@ -1,4 +1,4 @@
-"""Make a time-lapse of a training, from the snapshots kept on the way."""
+"""Make a time-lapse of a training from its snapshots."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,8 @@ from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training.history import History, nearest_measured, read_history
 
 MOST_SAMPLES = 2
-"""Samples in a pixel of a frame: more would take minutes and not be seen."""
+"""Maximum number of samples per pixel side of a frame: more would take minutes without a visible
+difference."""
 
 
 def main(
@@ -44,10 +45,10 @@ def main(
 ) -> None:
     """Render up to `frames` snapshots and write them as a time-lapse in each format of `outputs`.
 
-    The steps are spread evenly in their logarithm, because a network improves most at the
-    beginning. Labels have the PSNR, which `history` estimates; that of the last frame is measured
-    against the image `resized`, or taken from `metrics` where measuring takes long. Another network
-    than the expected one, or its snapshots, are refused.
+    The steps are evenly spaced in their logarithm, because a network improves most at the
+    beginning. Labels show the PSNR, which is estimated from `history`. The PSNR of the last frame
+    is measured against the image `resized`, or read from `metrics` if measuring takes long. A
+    network other than the expected one is refused, and so are its snapshots.
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = expected.load(model) if expected else load_trained(model)
@@ -56,7 +57,7 @@ def main(
         require_snapshots(snapshots, checkpoints, expected)
     last_step = step_of(finished, model)
     snapshots[last_step] = model
-    # the network that is saved may be of an earlier step than the last one: the best
+    # with `keep_best`, the saved network may be of an earlier step than the last one
     steps = choose_steps(sorted(step for step in snapshots if step <= last_step), frames)
     learning = read_history(history, steps=expected.steps if expected else None)
     if record and expected:
@@ -68,7 +69,7 @@ def main(
         final_psnr_db = measured_psnr_db(metrics, model)
     elif resized and isinstance(finished, Model):
         training_image = read_training_image(resized, finished, expected)
-        # not an input: a GPU measures sooner than it could wait for another job
+        # metrics.json is not an input: measuring on a GPU is faster than waiting for another job
         final_psnr_db = measured(model, "psnr_db")
         if final_psnr_db is None:
             truth = as_seen(training_image.values())
@@ -87,7 +88,7 @@ def main(
         text = label_of(step, learning, measured_db)
         return label_frame(frame, text) if label else frame
 
-    # rendered once for all formats, while those that are there are written
+    # frames are rendered once for all formats, while earlier frames are written
     renderer = ThreadPoolExecutor(1)
     try:
         rendered = [renderer.submit(frame_of, step) for step in steps]
@@ -99,7 +100,7 @@ def main(
 
 
 def step_of(finished: Trained, path: Path) -> int:
-    """Return the step that a trained network is of."""
+    """Return the step of the training that a network was saved at."""
     step = finished.metadata.get("step")
     if type(step) is not int or step < 0:
         raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
@@ -109,7 +110,7 @@ def step_of(finished: Trained, path: Path) -> int:
 def require_snapshots(
     snapshots: Mapping[int, Path], checkpoints: Path, expected: ExpectedNetwork
 ) -> None:
-    """Refuse a folder that lacks a snapshot: the time-lapse would be another one."""
+    """Refuse a folder that lacks a snapshot, because the time-lapse would be different."""
     _, training = expected.settings
     wanted = log_spaced_steps(training.steps, training.snapshots)
     missing = next((step for step in wanted if step not in snapshots), None)
@@ -120,7 +121,7 @@ def require_snapshots(
 
 
 def choose_steps(available: list[int], count: int) -> list[int]:
-    """Pick up to `count` of the sorted steps, evenly spread in their logarithm.
+    """Choose up to `count` of the sorted steps, evenly spaced in their logarithm.
 
     >>> choose_steps([0, 1, 2, 5, 10, 20, 50, 100], 4)
     [0, 5, 20, 100]
@@ -136,7 +137,7 @@ def choose_steps(available: list[int], count: int) -> list[int]:
 
 
 def label_of(step: int, learning: History, measured_db: float | None = None) -> str:
-    """Return a label of the step and its PSNR, by default the estimate of the nearest row."""
+    """Return a label with the step and its PSNR, by default that of the nearest history row."""
     if measured_db is None:
         measured_db = nearest_measured(learning, step)
     return f"step {step:,}  {measured_db:.1f} dB"

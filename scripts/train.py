@@ -13,12 +13,12 @@ from neuralfield.tasks.image_fit import read_task
 def main(
     pixels: Path, facts: Path, *, field: Mapping[str, Any], training: Mapping[str, Any], **job: Any
 ) -> None:
-    """Train to the end of a segment; the last segment writes the network.
+    """Train until the end of a segment; the last segment writes the network.
 
-    `field` and `training` are the settings of the network and of its training; ``**job`` goes to
-    `entry.training.train_task`.
+    `field` and `training` are the settings of the network and of its training; ``**job`` is passed
+    to `entry.training.train_task`.
     """
-    previews = field["type"] != "upscaler"  # that shows the training image all the time
+    previews = field["type"] != "upscaler"  # previews of an upscaler show only the training image
     make_task = partial(read_task, pixels, facts, field, training)
     train_task(make_task, training, previews=previews, **job)
 

@@ -1,4 +1,4 @@
-"""Train several networks at once: those of a batch of a sweep."""
+"""Train the networks of a batch of a sweep together."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from neuralfield.training.results import outputs_in
 
 
 class BatchProgress(ProgressLog):
-    """Keeps the progress of a batch: one line in the log, and one file, for all its networks."""
+    """The progress of a batch: lines in the log, and one file, for all its networks together."""
 
     def __init__(self, *arguments: Any, **others: Any) -> None:
         super().__init__(*arguments, **others)
@@ -41,11 +41,12 @@ def main(
     threads: int,
     log_path: Path | None = None,
 ) -> None:
-    """Train all networks, and write each with what `train.py` writes beside it.
+    """Train all networks, and write the same files for each as ``train.py`` does.
 
-    The models to write are ``results/{image}/{field}/model.safetensors``; `networks` has the
-    settings of each, which differ in what `batches.VARIED` of the workflow names. Each has one
-    core, or more where there are more cores than networks.
+    `models` are the files ``results/{image}/{field}/model.safetensors`` to write; `networks` has
+    the settings of each network, which may differ in the settings that the workflow's
+    `batches.VARIED` names. Each network is trained on one core, or on more if there are more cores
+    than networks.
     """
     training = networks[0]["training"]
     leave_at_s = when_to_leave_s(training)

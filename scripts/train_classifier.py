@@ -19,10 +19,10 @@ def main(
     checksums: Mapping[str, str],
     **job: Any,
 ) -> None:
-    """Train to the end, and write the network.
+    """Train a classifier and write it.
 
-    `images` and `labels` are IDX files, `checksums` the SHA-256 of files by their names;
-    ``**job`` goes to `entry.training.train_task`.
+    `images` and `labels` are IDX files, and `checksums` has the SHA-256 of files by their names;
+    ``**job`` is passed to `entry.training.train_task`.
     """
 
     def read_task() -> ClassifierTask:

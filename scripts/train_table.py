@@ -13,9 +13,9 @@ from entry.training import train_task, training_arguments
 def main(
     table: Path, *, settings: Mapping[str, Any], training: Mapping[str, Any], **job: Any
 ) -> None:
-    """Train to the end, and write the network.
+    """Train a table's network and write it.
 
-    `settings` and `training` are those of `entry.table_network.read_task`; ``**job`` goes to
+    For `settings` and `training` see `entry.table_network.read_task`; ``**job`` is passed to
     `entry.training.train_task`.
     """
     train_task(partial(read_task, table, settings, training), training, **job)

@@ -31,11 +31,11 @@ from neuralfield.training.results import outputs_in, publish_segment
 from neuralfield.training.trainer import Trainer
 
 READERS = 2
-"""Threads that read tiles: they take digests too, which other threads need not wait for."""
+"""Number of threads that read tiles, and of threads that compute the digests of written files."""
 
 
 class TilesProgress(ProgressLog):
-    """Keeps the progress of a job, in steps of all its tiles together."""
+    """The progress of a job, in steps of all its tiles together."""
 
     def __init__(self, name: str, tiles: int, file: Path | None) -> None:
         super().__init__(name, 0, file=file)
@@ -46,7 +46,7 @@ class TilesProgress(ProgressLog):
         self._reported: set[str] = set()
 
     def add_row(self, row: Mapping[str, float], *, tile: str) -> None:
-        """Take note of a row of a tile's history."""
+        """Record a row of a tile's history."""
         self._levels_db[tile] = row["psnr_db"]
         levels_db = self._levels_db.values()
         quality = f"{row['psnr_db']:.2f} dB"
@@ -56,20 +56,20 @@ class TilesProgress(ProgressLog):
         self.row(step, quality, f"{quality}; {self.ended} of {self.tiles} tiles have ended")
 
     def stepped(self, trainers: Sequence[Trainer]) -> None:
-        """Take note of steps of the tiles that are being trained."""
+        """Record steps of the tiles that are being trained."""
         self._present = trainers
         taken = sum(trainer.steps_taken for trainer in trainers)
         seconds = sum(trainer.seconds for trainer in trainers)
         self.file.update(self._before[0] + taken, self._before[1] + seconds)
 
     def begin(self, trainings: Sequence[Training]) -> None:
-        """Take note of trainings that begin; those of all tiles have the same steps."""
+        """Record that trainings start; the trainings of all tiles have the same number of steps."""
         first = trainings[0]
         self.steps = self.file.steps = self.tiles * first.task.training.steps
         self.file.until_step = self.tiles * first.last_step
 
     def end(self, trainings: Sequence[Training]) -> None:
-        """Take note of trainings that have ended, now or in an earlier attempt."""
+        """Record that trainings have ended, now or in an earlier attempt."""
         if not self._present:
             self.file.forget_rate()
         self.ended += len(trainings)
@@ -101,14 +101,15 @@ def main(
     segment: int = 1,
     log_path: Path | None = None,
 ) -> None:
-    """Train on each tile to the end of a segment; the last segment writes the networks.
+    """Train on each tile until the end of a segment; the last segment writes the networks.
 
-    The tiles are windows of the image that ``unpack.py`` wrote, and are trained as ``train.py``
-    trains on an image, with the same bytes whichever other tiles the job has. The next ones are
-    read while some are trained. `folder` is that of the network, ``results/{image}/{field}``;
-    everything of a tile lies in ``tiles/{row}_{column}`` in it. `lists` name these files, each
-    those of the tiles at its place in `listed`; see `tile_files`. A job that was interrupted goes
-    on: tiles that had ended are published again, and others resume from their states.
+    The tiles are windows of the image that ``unpack.py`` wrote. They are trained as ``train.py``
+    trains on an image, and the resulting bytes do not depend on the other tiles of the job. The
+    next tiles are read while others are trained. `folder` is the folder of the network,
+    ``results/{image}/{field}``; all files of a tile are in its subfolder ``tiles/{row}_{column}``.
+    Each file in `lists` is written with the names and digests of the files of the tiles at the same
+    index in `listed`; see `tile_files`. A job that was interrupted continues: the results of
+    finished tiles are published again, and other tiles resume from their states.
     """
     tiles = [tile for together in listed for tile in together]
     leave_at_s = when_to_leave_s(training)
@@ -128,7 +129,7 @@ def main(
 
     def read(tile: Tile) -> Task:
         task = read_tile_task(pixels, about, tile, field, training)
-        task.identity()  # which keeps the digests that it takes, while others are trained
+        task.identity()  # computes and caches digests of the data while other tiles are trained
         return task
 
     failures = []
@@ -163,7 +164,7 @@ def main(
 
 @dataclass(frozen=True)
 class _Job:
-    """The settings that the trainings of all tiles of a job have in common."""
+    """The settings shared by the trainings of all tiles of a job."""
 
     folder: Path
     settings: Mapping[str, Any]
@@ -175,7 +176,7 @@ class _Job:
     progress: TilesProgress
 
     def training_of(self, tile: Tile, task: Task) -> Training:
-        """Return the training of a tile, with the steps that a budget comes to."""
+        """Return the training of a tile, with the number of steps that a budget allows."""
         own, settings, device = self.folder / "tiles" / tile.name, self.settings, self.device
         task, found = within_budget(task, settings, device, self.cores, own, self.folder)
         run = Execution(
@@ -189,7 +190,8 @@ class _Job:
             self.leave_at_s,
             self.heat,
             own / FOLDER_NAME,
-            # the networks of tiles are published at once, and are many
+            # a tile's network is published right after its last step, so that its last state is
+            # not needed if the training was short; there are many tiles
             last_state_after_s=settings["checkpoint_interval_s"],
             stepped=[self.progress.stepped],
         )
@@ -214,7 +216,7 @@ class _Job:
         )
 
     def outputs_of(self, tile: Tile) -> dict[str, Path]:
-        """Return what is published of a tile: the segment, or the finished training."""
+        """Return the published outputs of a tile: the segment, or the finished training."""
         own = self.folder / "tiles" / tile.name
         if self.segment < self.settings.get("segments", 1):
             return {"segment_folder": own / "segments" / str(self.segment)}
@@ -222,7 +224,7 @@ class _Job:
 
 
 def _forget_states(trainings: Sequence[Training]) -> None:
-    """Remove the states of trainings whose results are kept: those of all tiles take much room."""
+    """Remove the states of trainings whose results are kept, to save storage."""
     for run in (training.execution for training in trainings):
         if run.kept_folder and has_kept_results(run.kept_folder):
             rmtree(run.state_folder, ignore_errors=True)
@@ -233,7 +235,7 @@ def _forget_states(trainings: Sequence[Training]) -> None:
 def _read_ahead(
     reader: Executor, read: Callable[..., Task], tiles: Sequence[Tile], together: int
 ) -> Iterator[list[tuple[Tile, Task]]]:
-    """Yield tiles with their tasks, some together; the next ones are read meanwhile."""
+    """Yield groups of `together` tiles with their tasks; read the next group in the background."""
     groups = [tiles[first : first + together] for first in range(0, len(tiles), together)]
     ahead: list[list[Future[Task]]] = []
     for number, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""Write the pixels of a large image so that any part of it can be read alone."""
+"""Write the pixels of a large image to a file of which any part can be read separately."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
 
 BANDS_AHEAD = 2
-"""Bands that are in memory for each thread."""
+"""Number of bands per thread that are in memory at the same time."""
 
 
 def main(
@@ -37,12 +37,12 @@ def main(
     threads: int = 1,
     report: Report = log.info,
 ) -> None:
-    """Write the pixels of an image uncompressed, uint8 or uint16 of shape (height, width, channels)
-    in .npy, and describe it as `resize.py` does.
+    """Write the pixels of an image to an uncompressed .npy file, and describe it.
 
-    It is read from top to bottom, and never in memory as a whole, unless its rows are stored in
-    another order: see `neuralfield.images.Header`. `facts` has a digest of each tile. An image of
-    another size than that of `tiling` is refused.
+    The array is uint8 or uint16, with the shape (height, width, channels). `facts` is as in
+    ``resize.py``, with a digest of each tile. The image is read from top to bottom and is never in
+    memory as a whole, unless its rows are stored in another order: see
+    `neuralfield.images.Header`. An image whose size differs from that of `tiling` is refused.
     """
     header = read_header(image)
     if (header.width, header.height) != (tiling.width, tiling.height):
@@ -55,7 +55,7 @@ def main(
         tones, seen = ToneCount(), deque[Future[ToneCount]]()
 
         def counted(bands: Iterator[ImageData]) -> Iterator[ImageData]:
-            """Count tones by threads, while the bands are written and others read."""
+            """Yield bands, while threads count the tones of earlier bands."""
             for band in bands:
                 seen.append(pool.submit(ToneCount().see, band))
                 yield band
@@ -75,7 +75,7 @@ def main(
 
 
 def _read_ahead(reader: Executor, bands: Iterator[ImageData]) -> Iterator[ImageData]:
-    """Yield bands, the next of which is read meanwhile."""
+    """Yield bands, and read the next band in the background."""
     future = reader.submit(next, bands, None)
     while (band := future.result()) is not None:
         future = reader.submit(next, bands, None)

@@ -1,4 +1,4 @@
-"""Write the page that evaluates a network on the GPU of whoever opens it."""
+"""Write the viewer page, which evaluates a network in the browser, on the viewer's GPU."""
 
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,11 @@ def main(
     metrics: Path | None = None,
     expected: ExpectedNetwork | None = None,
 ) -> None:
-    """Write one HTML file that needs nothing beside it and no internet.
+    """Write one HTML file that needs no other files and no internet access.
 
-    `model` may be a mosaic, and `resized` is reduced then. The render `redraw` is shown until the
-    network is, or instead of it. An imported network has no `checkpoints`, `history` and `record`.
-    Another network than the expected one is refused.
+    If `model` is a mosaic, `resized` is the reduced overview of the image. The render `redraw` is
+    shown until the network has been evaluated, or instead of it. An imported network has no
+    `checkpoints`, `history` and `record`. A network other than the expected one is refused.
     """
     trained = expected.load(model) if expected else load_trained(model)
     own = expected.with_steps_of(trained) if expected else None
@@ -53,7 +53,7 @@ def main(
 
 
 def _of_the_job(job: Any) -> dict[str, Any]:
-    """Return the network's name, a wildcard and no param, and its snapshots, if it has any."""
+    """Return the arguments that have other names in the rule, and those that it may not have."""
     others = {
         "field": job.wildcards.field,
         "expected": ExpectedNetwork.of_job(job),
