@@ -22,7 +22,7 @@ from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training.history import History, nearest_measured, read_history
 
 MOST_SAMPLES = 2
-"""Maximum number of samples per pixel side of a frame: more would take minutes without a visible
+"""Maximum number of samples per pixel of a frame: more would take minutes without a visible
 difference."""
 
 

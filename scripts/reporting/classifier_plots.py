@@ -20,23 +20,23 @@ from reporting.plots import style_axes
 from reporting.ticks import percent
 
 MOST_MISTAKES = 12
-"""The most that are shown."""
+"""Maximum number of mistakes that are shown."""
 
 MOST_CLASSES_COUNTED = 20
-"""The most of a confusion matrix with numbers in it; more would not be legible."""
+"""Maximum number of classes of a confusion matrix with numbers, which would else be illegible."""
 
 FAINTEST, FULLEST = 0.18, 0.55
-"""Opacity of squares; numbers in them have to be legible."""
+"""Minimum and maximum opacity of squares; numbers in the squares have to be legible."""
 _CAPTION = 0.3
-"""Room below an image, in parts of its side."""
+"""Height of the caption below an image, as a fraction of the image's side."""
 
 _ASPECT = 1.7
-"""Width of the room for mistakes in parts of its height."""
+"""Aspect ratio of the area in which mistakes are shown: width over height."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """An image (uint8, shape (height, width)) whose class was predicted wrong."""
+    """An image (uint8, shape (height, width)) whose class was predicted wrongly."""
 
     image: np.ndarray
     label: int
@@ -49,8 +49,8 @@ class ClassifierView:
     """The contents of the plots of a classifier."""
 
     confusion: np.ndarray
-    """int64, shape (classes, classes); a row is the class of held-out images, a column the
-    predicted class."""
+    """int64, shape (classes, classes): rows are the true classes of held-out images, and columns
+    the predicted classes."""
     mistakes: list[Mistake]  # mistakes on held-out images, the most certain first
     # float64, shape (n,); columns of the history
     steps: np.ndarray
@@ -60,7 +60,7 @@ class ClassifierView:
 def read_view(
     images: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
 ) -> ClassifierView:
-    """Read the contents of plots; `images` is the IDX file of the images held out.
+    """Read the contents of the plots; `images` is the IDX file of the held-out images.
 
     Files of another classifier or training are refused.
     """
@@ -82,14 +82,14 @@ def read_view(
 
 
 def draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
-    """Plot a square for each pair of classes, fuller where one was predicted more often."""
+    """Plot a square for each pair of classes, more opaque the more often it was predicted."""
     counts = view.confusion
     classes = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     for label, predicted in np.argwhere(counts):
         is_right = label == predicted
         tone = to_rgba(colours.second if is_right else colours.first)[:3]
-        # a single mistake has to be seen, too
+        # the root and the minimum opacity make single mistakes visible
         opacity = FAINTEST + (FULLEST - FAINTEST) * shares[label, predicted] ** 0.5
         axes.add_patch(
             Rectangle((predicted - 0.47, label - 0.47), 0.94, 0.94, color=tone, alpha=opacity, lw=0)
@@ -110,7 +110,7 @@ def draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
 
 
 def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
-    """Show images that were predicted wrong, with the predicted and the true class."""
+    """Show images that were predicted wrongly, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
     columns, rows = _grid(len(shown))
     for number, mistake in enumerate(shown):
@@ -132,7 +132,7 @@ def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
 
 
 def _grid(count: int) -> tuple[int, int]:
-    """Return columns and rows with room for so many squares, as large as they can be."""
+    """Return the columns and rows of a grid for `count` squares of the largest possible size."""
 
     def side(columns: int) -> float:
         rows = -(-count // columns)

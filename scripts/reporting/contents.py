@@ -1,4 +1,4 @@
-"""Collect what the report shows: for every image its networks, and plain enlargements."""
+"""Collect the contents of the report: the networks of each image, and plain enlargements."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,16 +37,17 @@ MODES = {
 }
 SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
 SHOWN_IF_KNOWN = ("upscale_uncorrected_psnr_db", "residual_values")
-"""Further numbers, which evaluations by earlier versions do not have."""
+"""Further metrics, which evaluations by earlier versions lack."""
 
 TIMELAPSE_BYTES = 24 << 20
-"""The time-lapses that a page has inside itself; it refers to the files of further ones."""
+"""Maximum bytes of time-lapses that are embedded in a page; further ones are linked as files."""
 
 LEAST_GAIN_DB = 0.05
-"""A network is better than a plain enlargement if the difference is seen in the numbers."""
+"""Minimum gain of a network over a plain enlargement to be called better: the difference has to be
+visible in the displayed numbers."""
 
 COLOURS = 8
-"""Series colours that the page defines; further networks use them again."""
+"""Number of series colours that the page defines; further networks reuse them."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class NetworkFiles:
 
     folder: Path  # ``results/{image}/{field}``
     kind: str | None  # the type of its field, if that is known
-    training_image: Path  # a small one, where that is large
+    training_image: Path  # the reduced overview for an image with tiles
     history: Path | None
     timelapses: Sequence[Path]
-    linked: Sequence[str]  # the names of its files that people may open
+    linked: Sequence[str]  # the names of its files that the page links to
 
     @property
     def metrics(self) -> Path:
@@ -66,8 +67,8 @@ class NetworkFiles:
 
     @property
     def comparison(self) -> Path:
-        """Return the folder with redraw.png, and with source.png and those of `ENLARGEMENTS` where
-        the source is larger than the training image.
+        """The folder with redraw.png and, if the source is larger than the training image,
+        source.png and the files of `ENLARGEMENTS`.
         """
         return self.folder / "comparison"
 
@@ -82,19 +83,19 @@ class ShownNetwork:
     # data URIs
     redraw: str
     crop: str
-    timelapse: str | None  # data URI of its time-lapse, or where it is from the page
-    timelapse_is_video: bool  # whether that is a video; else it is an animated image
+    timelapse: str | None  # data URI of its time-lapse, or its path relative to the page
+    timelapse_is_video: bool  # whether the time-lapse is a video; else it is an animated image
     kind: str | None  # the type of its field
-    links: list[tuple[str, str]]  # words for its files, and where they are from the page
+    links: list[tuple[str, str]]  # labels of its files, and their paths relative to the page
 
     @property
     def view(self) -> str | None:
-        """Return where the page is that evaluates the network."""
+        """The path of the viewer page relative to the page, if there is one."""
         return next((where for words, where in self.links if words == VIEWER), None)
 
     @property
     def score_db(self) -> float:
-        """Return the score of its rank: that of the redraw, where the source is larger."""
+        """The PSNR that networks are ranked by: that of the redraw if the source is larger."""
         redraw_db = self.numbers["upscale_psnr_db"]
         return self.numbers["psnr_db"] if redraw_db is None else redraw_db
 
@@ -134,8 +135,8 @@ class ImageSection(Titled):
     crop_place: tuple[float, float, float, float]
     """Left, top, width and height of the crop, in percent of the image's sides."""
     networks: list[ShownNetwork]  # in the order of the settings
-    enlargements: list[Enlargement]  # none of them where there is no larger source
-    curves: list[tuple[str, Markup]]  # the horizontal axis of a plot, and the plot
+    enlargements: list[Enlargement]  # empty if there is no larger source
+    curves: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
 
     @property
     def best(self) -> ShownNetwork:
@@ -143,19 +144,20 @@ class ImageSection(Titled):
 
     @property
     def winner(self) -> ShownNetwork | None:
-        """Return the network to call the best: the best of several, and no filter is better."""
+        """The best of several networks, if it is better than every filter."""
         gain_db = self.best.gain_db
         is_better = gain_db is None or gain_db >= LEAST_GAIN_DB
         return self.best if is_better and len(self.networks) > 1 else None
 
     @property
     def merit(self) -> tuple[float, float]:
-        """Return what the images of a page are ranked by: the lead over filters, then the score."""
+        """The key that ranks the images of a page: the gain over filters, then the score."""
         return max(self.best.gain_db or 0.0, 0.0), self.best.score_db
 
     def best_of(self, measure: str) -> float | None:
-        """Return the best value of a metric among the networks; None where no network has it, or
-        where a filter is better.
+        """Return the best value of a metric among the networks.
+
+        None is returned if no network has the metric, or if a filter is better.
         """
         if measure in ("upscale_psnr_db", "gain_db") and self.winner is None:
             return None
@@ -169,7 +171,7 @@ class ImageSection(Titled):
 
 
 def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
-    """Read everything that is shown of networks, image by image."""
+    """Read the displayed contents of all networks, grouped by image."""
     timelapse_bytes = 0
     colours: dict[str, int] = {}
     of_images: dict[str, list[NetworkFiles]] = {}
@@ -208,7 +210,7 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
         uris = overviews_and_crops({trained_on, source_path, *redraws, *plain.values()}, box)
         shown = [network(files, uris[redraw]) for files, redraw in zip(own, redraws, strict=True)]
         size, numbers = (image.width, image.height), shown[0].numbers
-        if "tiles" in numbers:  # the image that is here is a reduced one
+        if "tiles" in numbers:  # the training image that was read is only an overview
             size = (numbers["width"], numbers["height"])
         sections.append(
             ImageSection(
@@ -233,7 +235,7 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
 
 
 def _where(path: Path) -> str:
-    """Return the address of a network's file, from the folder of all results."""
+    """Return the URL of a network's file relative to the folder of results."""
     depth = 4 if path.parent.name.startswith("pyramid") else 3
     return "/".join(map(quote, path.parts[-depth:]))
 
@@ -275,7 +277,7 @@ def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple
         curves = [
             Curve(shown.colour, history[column], history["psnr_db"]) for shown, history in learned
         ]
-        # Safe: nothing in it was written by a user.
+        # safe, because it contains no text of users
         return label, Markup(learning_curves(curves, label))
 
     return [plot("step", "steps"), plot("seconds", "seconds of training")]

@@ -1,4 +1,4 @@
-"""Networks that other runs have left among the results: a page shows these, too."""
+"""Networks of other runs in the folder of results, which the report shows, too."""
 
 import logging
 from collections.abc import Collection
@@ -24,10 +24,10 @@ _FILES = (
 
 
 def earlier_networks(results: Path, planned: Collection[Path]) -> list[NetworkFiles]:
-    """Find networks with valid records, of images as they are now, in the order of their names.
+    """Find networks with valid records that belong to the current images, sorted by name.
 
-    `planned` are the folders of this run's networks. Networks of sweeps are left out, as a sweep is
-    shown as a whole.
+    `planned` are the folders of this run's networks. Networks of sweeps are left out, because a
+    sweep is only shown as a whole.
     """
     found = []
     for metrics in sorted(results.glob("*/*/metrics.json")):
@@ -58,7 +58,7 @@ def _files_of(folder: Path, kind: str | None) -> NetworkFiles:
 
 
 def _kind_of_valid(metrics: Path) -> str | None:
-    """Return the type of a network's field; raises an error if its files do not fit together."""
+    """Return the type of a network's field; raise an error if its files do not belong together."""
     folder = metrics.parent
     numbers = read_own_metrics(metrics, ("width", "height", *SHOWN))
     if not all(isinstance(numbers.get(key), _TYPES) for key in (*SHOWN, *SHOWN_IF_KNOWN)):

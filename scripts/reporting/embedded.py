@@ -1,4 +1,4 @@
-"""Images and time-lapses as text that a page can have inside itself."""
+"""Images and time-lapses as data URIs, which are embedded in a page."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ from neuralfield.images import read_made_image
 from neuralfield.rendering.levels import as_picture
 
 OVERVIEW_PX = 1024
-"""Longer side of a whole image on the page; larger ones are reduced to it."""
+"""Maximum longer side of a whole image on the page; larger images are reduced to it."""
 
 LOSSLESS_BYTES = 100_000
 WEBP_QUALITY = 92
@@ -27,10 +27,10 @@ CROP_SHARE = 6
 SMALLEST_CROP_PX, LARGEST_CROP_PX = 32, 160
 
 ENCODERS = 8
-"""Images that are worked on at a time."""
+"""Number of images that are encoded at the same time."""
 
 _LOSSLESS: dict[str, Any] = {"lossless": True, "quality": 20, "method": 0}
-"""A tenth of the time of other settings, for a tenth more bytes."""
+"""Fast lossless settings: they take a tenth of the time of others, for a tenth more bytes."""
 
 Box = tuple[int, int, int, int]
 """left, top, right, bottom, in pixels."""
@@ -42,7 +42,7 @@ def file_uri(path: Path) -> str:
 
 
 def overview_uri(path: Path) -> str:
-    """Return an image as WebP: exact where that is small, as for line art, else hardly lossy."""
+    """Return an image as WebP: lossless if that is small, as for line art, else slightly lossy."""
     image = _image(path).copy()
     image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
     exact = _encoded(image, **_LOSSLESS)
@@ -52,19 +52,19 @@ def overview_uri(path: Path) -> str:
 
 
 def thumbnail_uri(path: Path) -> str:
-    """Return a small image, of a few thousand bytes."""
+    """Return a thumbnail of a few thousand bytes."""
     image = _image(path).copy()
     image.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX), Image.Resampling.BOX)
     return _uri(_encoded(image, quality=THUMBNAIL_QUALITY, method=2), "image/webp")
 
 
 def crop_uri(path: Path, box: Box) -> str:
-    """Return a part of an image, pixel by pixel."""
+    """Return a crop of an image without loss."""
     return _uri(_encoded(_image(path).crop(box), **_LOSSLESS), "image/webp")
 
 
 def overviews_and_crops(paths: Collection[Path], box: Box) -> dict[Path, tuple[str, str]]:
-    """Return the `overview_uri` and the `crop_uri` of each image; they are made side by side."""
+    """Return the `overview_uri` and the `crop_uri` of each image, encoded in parallel."""
 
     def encode(path: Path) -> tuple[str, str]:
         return overview_uri(path), crop_uri(path, box)
@@ -74,10 +74,11 @@ def overviews_and_crops(paths: Collection[Path], box: Box) -> dict[Path, tuple[s
 
 
 def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
-    """Find the square, of about a sixth of the longer side, where most happens within a few pixels.
+    """Find the square with the most detail; its side is about a sixth of the image's longer side.
 
-    The mean over the square of the variance in neighbourhoods of side `cell_px` is what counts. A
-    pixel of the training image is a good size, because all that it covers had to be guessed.
+    The measure of detail is the mean over the square of the variance in neighbourhoods of side
+    `cell_px`. The size of a pixel of the training image is a good choice for `cell_px`, because the
+    network had to guess all detail within such a pixel.
     """
     height, width = values.shape[:2]
     side = int(np.clip(max(height, width) // CROP_SHARE, SMALLEST_CROP_PX, LARGEST_CROP_PX))
@@ -93,7 +94,7 @@ def most_detailed_box(values: np.ndarray, cell_px: int) -> Box:
 
 
 def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
-    """Return the mean over every square that lies inside, from one running sum."""
+    """Return the means over all squares inside the plane, computed from cumulative sums."""
     total = np.pad(plane.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
     squares = total[side:, side:] - total[:-side, side:] - total[side:, :-side]
     return (squares + total[:-side, :-side]) / side**2

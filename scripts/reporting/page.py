@@ -1,4 +1,4 @@
-"""Parts that all pages share: filling a template, and writing numbers in it."""
+"""Functions shared by all pages: filling a template, and formatting numbers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +36,12 @@ def write_page(
     settings: Mapping[str, Any],
     **values: Any,
 ) -> None:
-    """Write one HTML file that needs nothing beside it and no internet.
+    """Write one HTML file that needs no other files and no internet access.
 
-    Files that the template includes lie beside it; `filters` are those of this page alone.
-    `metrics` are those of all networks on the page: the versions that made them are named at its
-    end, and the user's settings are printed there. `values` are further ones for the template.
+    Files that the template includes are beside the template; `filters` are the additional filters
+    of this page. `metrics` are the metrics files of all networks on the page: the versions of
+    programs that they name are listed at the end of the page, together with the user's settings.
+    `values` are further values for the template.
     """
     own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
     page = load_template(template, own | dict(filters)).render(
@@ -53,7 +54,7 @@ def write_page(
 
 
 def versions(metrics: Sequence[Path]) -> dict[str, str]:
-    """Return the versions of every program over all networks, in words."""
+    """Return the versions of each program that made the networks, as text."""
     found: dict[str, list[str]] = {}
     for path in metrics:
         for name, version in (read_json(path, ["versions"])["versions"] or {}).items():
@@ -63,22 +64,22 @@ def versions(metrics: Sequence[Path]) -> dict[str, str]:
 
 
 def breakable(name: str) -> Markup:
-    """Let a name be broken after an underscore."""
+    """Allow line breaks after the underscores of a name."""
     return escape(name).replace("_", Markup("_<wbr>"))
 
 
 def in_percent(value: float | None) -> str:
-    """Write 0.9712 as 97.1%."""
+    """Format 0.9712 as 97.1%."""
     return NOTHING if value is None else f"{100 * value:.1f}%"
 
 
 def in_full(value: int | None) -> str:
-    """Write 98752 as 98,752."""
+    """Format 98752 as 98,752."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def device_name(name: str | None) -> str:
-    """Return the name of a processor or GPU without what makers put between the words."""
+    """Return the name of a processor or GPU without trademark signs, clock rates and the like."""
     if name is None:
         return NOTHING
     plain = re.sub(r"\((R|TM)\)|@.*|\b\d+-Core\b|\b(CPU|Processor)\b", " ", name)
@@ -86,7 +87,7 @@ def device_name(name: str | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a time in the unit that suits it: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
+    """Format a time in a suitable unit: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
     if seconds is None:
         return NOTHING
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""Plots by Matplotlib: PNG files, and SVG with the colours and letters of the page around it."""
+"""Matplotlib plots as PNG files, and as SVG with the colours and fonts of the surrounding page."""
 
 import io
 import re
@@ -16,11 +16,11 @@ from reporting.colours import PAGE, PAPER, STAND_INS, Colours, series_colour
 from reporting.ticks import in_short
 
 Draw = Callable[[Axes, Colours], None]
-"""A function that plots on the axes that it is given, in these colours, and styles them."""
+"""A function that plots on the given axes in the given colours, and styles the axes."""
 
 SIZE_INCHES = (6.0, 3.9)
 LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}
-"""Names of users' columns may have dollar signs."""
+"""Font settings; formulas are off, because the names of users' columns may have dollar signs."""
 
 DOTS_PER_INCH = 160
 
@@ -57,7 +57,7 @@ def write_png(draw: Draw, path: Path) -> None:
 def style_axes(
     axes: Axes, x_label: str, y_text: Callable[[float], str], colours: Colours = PAGE
 ) -> None:
-    """Give axes a label and a line below, fine lines across, and no frame."""
+    """Style axes with a label and a line below, horizontal grid lines, and no frame."""
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: in_short(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: y_text(value)))
@@ -79,7 +79,7 @@ def _inlined(svg: str, name: str) -> str:
     svg = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    # Its style rule would reach the whole page.
+    # a style rule inside the SVG would apply to the whole page
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    # The figure fills its column and keeps its proportions.
+    # without a width and a height, the figure fills its column and keeps its proportions
     return re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)

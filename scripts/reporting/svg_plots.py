@@ -12,15 +12,15 @@ from reporting.ticks import even_ticks, in_decibels, in_short, logarithmic_ticks
 
 WIDTH, HEIGHT = 432, 281
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 10, 48
-"""Margins of a plot, with room for the numbers."""
+"""Margins of a plot, which contain the numbers and labels of the axes."""
 
 MOST_TICKS = 6
 MARKER_SIGNS = "●■▲◆▼✚✖★"
-"""One for each image, in a plot and in its legend."""
+"""Markers of images, in a plot and in its legend."""
 
 MARKER_PX, SMALL_MARKER_PX, MANY_POINTS = 15, 10, 24
 LOGARITHMIC_FROM = 5
-"""The ratio of the largest to the smallest value from which on an axis is logarithmic."""
+"""Minimum ratio of the largest to the smallest value for a logarithmic axis."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """The score of a network on an image over what it cost."""
+    """The score of a network on an image, over its cost."""
 
-    label: str  # shown where a pointer rests on the point
+    label: str  # shown when the pointer hovers over the point
     colour: int  # see `series_colour`
     marker: int  # number of the image
     x: float
     score_db: float
-    sd_db: float | None  # standard deviation of `score_db`; None or 0 where it is not known
+    sd_db: float | None  # standard deviation of `score_db`; None or 0 if it is not known
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def learning_curves(
 ) -> str:
     """Plot learning curves over a logarithmic axis, as an ``<svg>`` element.
 
-    Points that are not finite, or not above zero on the axis, are left out. `y_text` writes the
+    Points that are not finite, or whose `x` is not above zero, are left out. `y_text` formats the
     numbers along the vertical axis.
     """
     kept = []
@@ -100,11 +100,11 @@ def learning_curves(
 
 
 def scatter(points: Sequence[Point], x_label: str) -> str:
-    """Plot dB over what it cost, as an ``<svg>`` element.
+    """Plot scores in dB over costs, as an ``<svg>`` element.
 
-    A line leads through the points of an image that nothing cheaper is better than; the first
-    points lie on top. Points that are not finite are left out. The axis is logarithmic where it
-    spans much.
+    A line connects the points on the Pareto frontier of each image. The first points are drawn on
+    top. Points that are not finite are left out. The horizontal axis is logarithmic if the costs
+    span a large range, see `LOGARITHMIC_FROM`.
     """
     kept = [point for point in points if math.isfinite(point.x) and math.isfinite(point.score_db)]
     size_px = MARKER_PX if len(kept) <= MANY_POINTS else SMALL_MARKER_PX
@@ -141,7 +141,7 @@ def scatter(points: Sequence[Point], x_label: str) -> str:
 
 
 def frontier(points: Iterable[Point]) -> list[Point]:
-    """Return the points that no cheaper or equally cheap one beats, the cheapest first."""
+    """Return the points with a higher score than all cheaper or equally cheap ones, by cost."""
     best: list[Point] = []
     for point in sorted(points, key=lambda point: (point.x, -point.score_db)):
         if not best or point.score_db > best[-1].score_db:
@@ -165,7 +165,7 @@ def _svg(
     marks: Sequence[str],
     least_step: float = 0.0,
 ) -> str:
-    """Put marks on axes: fine lines across, numbers beside and below them, and no frame."""
+    """Put marks on axes with horizontal grid lines, numbers beside and below, and no frame."""
     lines, bottom = [], HEIGHT - BOTTOM
     for tick in even_ticks(y_axis.low, y_axis.high, MOST_TICKS, least_step):
         y = y_axis.at(tick)

@@ -1,4 +1,4 @@
-"""Collect what the report shows of sweeps: tables, plots, and the best render of each image."""
+"""Collect the contents of the report on sweeps: tables, plots, and each image's best render."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from reporting.embedded import overview_uri
 from reporting.svg_plots import MARKER_SIGNS, Point, scatter
 
 SERIES = 8
-"""Combinations that get a colour each; of more, colours are by rank."""
+"""Maximum number of combinations with a colour each; of more combinations, colours show ranks."""
 
 MOST_IMAGE_COLUMNS = 4
-"""Images that have a column of their own in the table; more are left to the CSV file."""
+"""Maximum number of images with a column each; with more images, only the CSV file has them."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A mean over runs, and their standard deviation, which one run does not have."""
+    """A mean over runs, and their standard deviation, which is None for a single run."""
 
     mean: float
     sd: float | None
@@ -41,15 +41,15 @@ class SweepRow:
     runs: int
     measures: dict[str, Spread]  # by the names in `compare.MEASURES`
     scores: list[Spread | None]
-    """The score on each image of the table; None where it was not trained on it."""
+    """The score on each image of the table; None for an image that it was not trained on."""
 
 
 @dataclass(frozen=True)
 class BestRender:
     """The best render of an image, and a plain enlargement; images are data URIs.
 
-    `title` is that of the image, `label` that of the network and `plain_name` that of the best
-    filter. Without a larger source there is only the redraw.
+    `title` is the title of the image, `label` the label of the network and `plain_name` the name of
+    the best filter. Without a larger source, the redraw is the only image.
     """
 
     title: str
@@ -68,31 +68,33 @@ class SweepSection:
 
     title: str
     runs: int
-    images: list[tuple[str, str]]  # title and marker of each
+    images: list[tuple[str, str]]  # title and marker of each image
     rows: list[SweepRow]  # the best first
-    plots: list[tuple[str, Markup]]  # the horizontal axis of a plot, and the plot
+    plots: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
     bests: list[BestRender]
     wins: int  # the number of images on which the first of the rows is the best
     lead_db: float | None
-    """The first is so far above the second, in the mean over their common images; None if they
-    share the first rank, or there is no second."""
+    """The difference between the scores of the first and the second row, averaged over their common
+    images; None if they share the first rank, or there is no second row."""
     seed_sd_db: float | None  # standard deviation between seeds, pooled over networks and images
     complete: bool  # whether every network was trained on every image equally often
 
     @property
     def firsts(self) -> list[str]:
-        """Return the labels of those that share the first rank."""
+        """The labels of the rows that share the first rank."""
         return [row.label for row in self.rows if row.rank == 1]
 
     @property
     def has_image_columns(self) -> bool:
-        """Return whether the table shows each image; with one image it is the same as all."""
+        """Whether the table has a column for each image; a single image needs no column."""
         return 1 < len(self.images) <= MOST_IMAGE_COLUMNS
 
 
 def gather_sweeps(tables: Sequence[Path], results: Path) -> list[SweepSection]:
-    """Read ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``, and the best
-    images, which lie in the folders ``{image}/{field}/comparison`` of `results`.
+    """Read the contents of all sweeps.
+
+    `tables` are ``summary.csv``, ``comparison.csv`` and ``comparison_by_image.csv``. The best
+    renders are read from the folders ``{image}/{field}/comparison`` in `results`.
     """
     runs, overall, images = (read_table(path) for path in tables)
     return [
@@ -144,7 +146,7 @@ def _section(
             )
             for row in sorted(per_image, key=lambda row: combinations.index(row["combination"]))
         ]
-        # Safe: names that users wrote are escaped in it.
+        # safe, because it has the names of users in escaped form
         return label, Markup(scatter(points, label))
 
     best_ranks = {
@@ -187,7 +189,8 @@ def short_labels(overall: list[TableRow]) -> list[str]:
             if row[key]
         ]
         labels.append(", ".join([row["base_field"]] * several + settings))
-    # settings that were also included by name can give one network two names: these stay in full
+    # if a sweep includes settings explicitly, two combinations may differ only in their names and
+    # have equal labels: full names are then used
     return labels if len(set(labels)) == len(labels) else [row["combination"] for row in overall]
 
 
@@ -196,7 +199,7 @@ def _colour(number: int, count: int) -> int:
 
 
 def _score(row: TableRow) -> Spread:
-    """Return the score that ranks on an image are by: of the redraw where the source is larger."""
+    """Return the score for ranks on an image: that of the redraw if the source is larger."""
     measure = "psnr_db" if row["upscale_psnr_db_mean"] is None else "upscale_psnr_db"
     return Spread(row[f"{measure}_mean"], row[f"{measure}_sd"])
 

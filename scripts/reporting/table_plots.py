@@ -19,23 +19,24 @@ from reporting.plots import style_axes
 from reporting.ticks import percent, plain
 
 SURFACE_POINTS = 160
-"""Along each side of a surface."""
+"""Number of points along each side of a surface."""
 
 CURVE_POINTS = 600
 MOST_POINTS = 4000
-"""The most rows that are plotted; more would cover one another, and make the page large."""
+"""Maximum number of rows that are plotted; more would overlap, and make the page large."""
 
 SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
-"""The margin of the plot beyond the rows, in parts of their range."""
+"""Margins of the plot around the rows, as fractions of their range."""
 
 MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
 
 
 def surface_colours(shares: np.ndarray) -> np.ndarray:
-    """Return colours from one at 0 over transparent at 1/2 to another at 1, shape (h, w, 4).
+    """Return RGBA colours, shape (h, w, 4): one at 0, transparent at 1/2, and another one at 1.
 
-    An image inside a plot cannot take the colours of the page, and is to suit any ground.
+    An image inside a plot cannot use the colours of the page's theme, and has to suit any
+    background.
     """
     ends = np.array([to_rgb(PAPER.second), to_rgb(PAPER.first)])
     opacity = MOST_OPAQUE * np.abs(2 * shares - 1)
@@ -51,11 +52,11 @@ class TableView:
     held_out: np.ndarray  # bool, shape (n,)
     truth: np.ndarray | None  # float64, shape (n, targets)
     sizes: list[dict[str, Any]]
-    """Metrics of the networks of all sizes, the smallest first; empty where there is one."""
+    """Metrics of the networks of all sizes, the smallest first; empty if there is only one."""
 
     @property
     def shown(self) -> np.ndarray:
-        """Return the numbers of the rows that are plotted."""
+        """The indices of the rows that are plotted."""
         count = self.samples.count
         return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
@@ -69,9 +70,11 @@ def read_view(
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> TableView:
-    """Read the contents of a plot; for the network see `read_own`. `truth` names columns with the
-    targets without their noise; `sizes` are metrics of the networks of all sizes, if there are
-    several, and refused where they are of another table than `name`.
+    """Read the contents of a plot.
+
+    For the network see `read_own`. `truth` has the names of columns with the targets without noise.
+    `sizes` are the metrics files of the networks of all sizes, if there are several; files of a
+    table other than `name` are refused.
     """
     network, task = read_own(table, model, settings, training)
 
@@ -94,7 +97,7 @@ def read_view(
 
 
 def draw(view: TableView, axes: Axes, colours: Colours) -> None:
-    """Make the plot that suits the table: sizes, a curve, a surface, or answers over targets."""
+    """Draw the plot that suits the table: sizes, curves, a surface, or answers over targets."""
     inputs, targets = len(view.samples.inputs), len(view.samples.targets)
     if view.sizes:
         plot = _draw_sizes
@@ -108,7 +111,7 @@ def draw(view: TableView, axes: Axes, colours: Colours) -> None:
 
 
 def plot_in_words(view: TableView) -> str:
-    """Describe the plot in a sentence, for those who do not see it."""
+    """Describe the plot in a sentence, as a text alternative."""
     targets = ", ".join(view.samples.targets)
     if view.sizes:
         return "How much each network answers right, over the number of its parameters."
@@ -160,7 +163,7 @@ def _draw_surface(view: TableView, axes: Axes, colours: Colours) -> None:
         axes.contour(x, y, answers, levels=[middle], colors=colours.muted, linewidths=1.6)
     groups = _groups(view)
     for rows, label, fill in groups:
-        named = f"{label}: " if len(groups) > 1 else " "  # Matplotlib hides what begins with _
+        named = f"{label}: " if len(groups) > 1 else " "  # Matplotlib hides labels with a leading _
         for upper in (False, True):
             kept = rows[(targets[rows] > middle) == upper]
             tone = colours.first if upper else colours.second
@@ -231,7 +234,7 @@ def _draw_sizes(view: TableView, axes: Axes, colours: Colours) -> None:
 
 
 def _groups(view: TableView) -> list[tuple[np.ndarray, str, bool]]:
-    """Return the rows that are plotted alike, their label, and whether their marks are filled."""
+    """Return groups of rows with their label, and whether their markers are filled."""
     trained_on = view.shown[~view.held_out[view.shown]]
     held_out = view.shown[view.held_out[view.shown]]
     groups = [(trained_on, "trained on", True)]

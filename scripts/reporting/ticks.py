@@ -1,25 +1,25 @@
-"""The marks on the axes of plots, and the numbers beside them."""
+"""The ticks on the axes of plots, and the format of their numbers."""
 
 import math
 
 
 def in_decibels(value: float) -> str:
-    """Write 30 as 30 dB."""
+    """Format 30 as 30 dB."""
     return f"{value:g} dB"
 
 
 def plain(value: float) -> str:
-    """Write a number as it is."""
+    """Format a number without a unit."""
     return f"{value:g}"
 
 
 def percent(value: float) -> str:
-    """Write 0.5 as 50%."""
+    """Format 0.5 as 50%."""
     return f"{100 * value:g}%"
 
 
 def in_short(value: float) -> str:
-    """Write 25000 as 25k."""
+    """Format 25000 as 25k."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:g}{unit}"
@@ -27,7 +27,7 @@ def in_short(value: float) -> str:
 
 
 def even_ticks(low: float, high: float, most: int, least_step: float = 0.0) -> list[float]:
-    """Return round numbers in a range, at most so many steps apart from end to end.
+    """Return round numbers in a range, with at most `most` steps of at least `least_step`.
 
     >>> even_ticks(5.2, 38.1, 6)
     [10.0, 20.0, 30.0]
@@ -40,8 +40,9 @@ def even_ticks(low: float, high: float, most: int, least_step: float = 0.0) -> l
 
 
 def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return powers of ten in a range; with 2 and 5 times these where there are few, and fewer of
-    them where there are many.
+    """Return powers of ten in a range.
+
+    In a small range, 2 and 5 times the powers are added; in a large range, powers are left out.
 
     >>> logarithmic_ticks(3, 700, 6)
     [5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
