@@ -2,9 +2,9 @@
 
     python benchmarks/all_fields_table.py FOLDER/results
 
-It has a row for each kind of image and field, with means over the images of that kind. "lost at
-the end" is how far the dB of the history's rows falls below the best so far in the last tenth of
-the steps, at the most and in the worst image.
+The table has a row for each kind of image and field, with means over the images of that kind. "lost
+at the end" is the largest drop of the history's dB below the best value so far within the last
+tenth of the steps, in the worst image.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _end_db(history: pd.DataFrame) -> list[float]:
-    """The dB in the last tenth of the steps."""
+    """Return the dB in the last tenth of the steps."""
     return history[history.step > 0.9 * history.step.max()].psnr_db.tolist()
 
 

@@ -1,11 +1,11 @@
-"""Seconds that a sweep of small networks takes, each in a job of its own and all in one.
+"""Times a sweep of small networks, with each in a job of its own and with all in one job.
 
     python benchmarks/batch_speed.py
 
 trains 16 networks of siren 2x32 on an image of 64x64, in turns with `batch: 1` and `batch: 16`,
-and prints the table of docs/sweeps.md. The time is that of all of Snakemake, from its start to its
-end, with the image prepared before and no network evaluated after. Processor time is that of all
-its processes together: on a machine that others use too, it says more than the clock.
+and prints the table of docs/sweeps.md. The time is that of the whole Snakemake process, from start
+to end; the image is prepared before, and networks are not evaluated. The processor time of all its
+processes is more reliable than the wall-clock time on a machine with other load.
 
     python benchmarks/batch_speed.py --device gpu
 
@@ -51,14 +51,14 @@ def prepare(folder: Path, options: argparse.Namespace, batch: int) -> list[str]:
 
 
 def timed_run(folder: Path, cores: int, targets: list[str]) -> tuple[float, float]:
-    """Make files, and return the seconds that it took by the clock and of all processors."""
+    """Make files, and return the wall-clock seconds and the processor seconds that this took."""
     before_s = processor_time_s()
     clock_s = run_workflow(folder, "--cores", str(cores), *targets)
     return clock_s, processor_time_s() - before_s
 
 
 def processor_time_s() -> float:
-    """The processor time of all child processes that have ended."""
+    """Return the processor time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -71,7 +71,7 @@ def forget(folder: Path) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Measure jobs on a CPU, or steps on a GPU; 1 where the bytes of steps differ."""
+    """Measure jobs on a CPU, or steps on a GPU; return 1 if the bytes of steps differ."""
     defaults = {"networks": (16, 64), "width": (32, 64), "size": (64, 128)}
     for name, (on_cpu, on_gpu) in defaults.items():
         if getattr(options, name) is None:

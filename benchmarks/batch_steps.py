@@ -1,15 +1,15 @@
-"""Steps of many small networks on a GPU: batched, and one after another, in one process.
+"""Times steps of many small networks on a GPU: batched, and one after another, in one process.
 
     python benchmarks/batch_speed.py --device gpu
 
-prints, for two kinds of batches on images of 128x128, how long a step of one network takes alone,
-how long those of all take one after another and in one launch, and the floor of all. Before
-anything is timed, all networks are trained for some steps in both ways, and every byte has to be
-the same.
+prints, for two kinds of batches on images of 128x128, the time of a step of one network alone, the
+times of a step of all networks one after another and in one launch, and the lower bound of the time
+of all. Before anything is timed, all networks are trained for some steps in both ways, and every
+byte has to be the same.
 
-The floor of all is the larger of two times: their multiply-adds at the rate of a large 16-bit
-matrix product (see docs/gpu.md), and their sines and cosines, two for each value of a layer, at 16
-in each multiprocessor's cycle.
+The lower bound ("floor of all") is the larger of two times: the time of the multiply-adds at the
+rate of a large 16-bit matrix product (see docs/gpu.md), and the time of the sines and cosines, two
+for each value of a layer, at 16 per cycle and multiprocessor.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def main(networks: int, width: int, layers: int, size: int) -> int:
-    """Print a row for each kind of batch; 1 where bytes differ.
+    """Print a row for each kind of batch; return 1 if bytes differ.
 
     Parameters
     ----------

@@ -3,9 +3,9 @@
     python benchmarks/budgets.py --preset quality --side 192 --factor 4 --pictures kodak/*.png
     python benchmarks/budgets.py --preset line_art --drawings cats --batches 256 512 1024
 
-For each size of a batch, the processor time of a step is measured, and the network is trained for
-as many steps as the threads could take in `--seconds` if they had the machine for themselves. So
-other work on the machine changes the wait and not the numbers. The learning rate falls over these
+For each batch size, the processor time of a step is measured, and the network is trained for as
+many steps as the threads could take in `--seconds` on an otherwise idle machine. Other load on the
+machine therefore affects the waiting time, but not the results. The learning rate falls over these
 steps. Networks are those of a config: `--config FILE --fields NAME ...`, or `--preset`.
 """
 
@@ -55,7 +55,7 @@ def main(arguments: argparse.Namespace) -> None:
 def step_processor_s(
     pair: ImagePair, field: dict[str, Any], training: dict[str, Any], device: Device, threads: int
 ) -> float:
-    """The processor time of a step, of all threads together: the median of some samples."""
+    """Return the processor time of a step over all threads: the median of some samples."""
     task = image_task(pair.small, field, training)
     samples = []
     with TrainingSteps(task, device, "auto", threads) as steps:

@@ -1,6 +1,6 @@
-"""Times an epoch of a classifier, beside PyTorch, with as many images as MNIST has.
+"""Times an epoch of a classifier here and in PyTorch, with as many images as MNIST has.
 
-The systems are measured in turns, so that whatever else the machine does slows all of them alike.
+The systems are measured in turns, so that other load on the machine slows all of them equally.
 README.md explains each number.
 """
 
@@ -35,7 +35,7 @@ COLUMNS = {
 
 
 def generated_task(arguments: argparse.Namespace) -> ClassifierTask:
-    """Random images of 28 x 28 with labels from 0 to 9: only time counts."""
+    """Return a task with random images of 28 x 28 and labels from 0 to 9, for timing only."""
     random = np.random.default_rng(0)
     count, batch = (1_000, 100) if arguments.quick else (arguments.pictures, arguments.batch)
     images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
@@ -45,11 +45,11 @@ def generated_task(arguments: argparse.Namespace) -> ClassifierTask:
 
 
 def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace) -> None:
-    """Measure as many steps as go through all images once, by each system."""
+    """Measure the steps of one epoch by each system."""
     task = generated_task(arguments)
     count, batch = task.labelled.count, task.training.batch_samples
     row, steps = f"{count:,} images of 28x28, batch {batch}", math.ceil(count / batch)
-    # the optimizer's moments start at 0: its settings make no difference to the first of them
+    # the optimizer's moments start at 0, so its settings do not affect the first gradient
     exact = replace(task, training=replace(task.training, precision="float64"))
     reference = first_gradient(exact, device, TAPE.engine)
     works: dict[str, Work] = {}
@@ -75,7 +75,7 @@ def measure_epoch(report: Report, device: Device, arguments: argparse.Namespace)
 
 
 def measure_blocks(report: Report, device: Device, arguments: argparse.Namespace) -> None:
-    """Measure a step in blocks of several sizes, with one thread and with all."""
+    """Measure a step in blocks of several sizes, with one thread and with all threads."""
     task, steps = generated_task(arguments), 1 if arguments.quick else BLOCK_STEPS
     works: dict[str, Work] = {}
     for threads in sorted({1, arguments.threads}):
@@ -96,7 +96,7 @@ def _our_steps(task: ClassifierTask, device: Device, ours: Ours, threads: int, c
 
 
 def _finished(steps: Work, device: Device, count: int) -> Work:
-    """A call takes `count` steps and waits until they are done."""
+    """Return a function whose calls take `count` steps each, and wait until they are done."""
 
     def run(calls: int) -> Any:
         steps(calls * count)
@@ -109,7 +109,7 @@ MEASURES = {"epoch": measure_epoch, "blocks": measure_blocks}
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure the chosen parts; 1 where a check of correctness failed."""
+    """Measure the chosen parts; return 1 if a check of correctness failed."""
     device, report = select_device(arguments.device), Report()
     keep_freed_memory()
     for part in arguments.parts.split(","):

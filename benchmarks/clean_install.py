@@ -3,11 +3,10 @@
     python benchmarks/clean_install.py
     python benchmarks/clean_install.py --python python3.12 python3.13
 
-builds the wheel, then prints a row for each Python: seconds to install the wheel with all that it
-needs by pip, which keeps nothing from before and finds no compiler; seconds of the lines, in a
-process without compiled kernels; both together, and the processor time of all cores in it, which
-other work on the machine hardly changes; and what lies on the disk. It exits with 1 if both
-together take longer than `--limit-s`.
+builds the wheel, then prints a row for each Python: seconds to install the wheel and its
+dependencies with pip, without pip's cache and without a compiler; seconds of the lines, in a
+process without compiled kernels; the sum of both, and its processor time, which other load on the
+machine hardly changes; and the size on the disk. It exits with 1 if the sum exceeds `--limit-s`.
 """
 
 import argparse
@@ -50,7 +49,7 @@ def first_lines() -> str:
 def seconds_of(command: list[str | Path], folder: Path) -> tuple[float, float]:
     """Run a program of the environment in a folder; return its seconds, and processor seconds.
 
-    Of all programs it finds only those of the environment: no compiler.
+    The search path has only the programs of the environment, so that no compiler is found.
     """
     environment = {"PATH": os.fspath(folder / "clean/bin"), "HOME": os.fspath(folder)}
     before, began_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -78,7 +77,7 @@ def row_of(python: str, wheel: Path, folder: Path) -> tuple[float, list[str]]:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the table; 1 if an installation takes longer than the limit."""
+    """Print the table; return 1 if an installation takes longer than the limit."""
     slowest_s = 0.0
     print(f"{select_device('cpu').name}, {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}\n")
     with tempfile.TemporaryDirectory() as temporary:

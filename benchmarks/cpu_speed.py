@@ -1,6 +1,6 @@
-"""Times training and rendering on this machine's cores, beside PyTorch on them.
+"""Times training and rendering on this machine's cores, here and in PyTorch.
 
-The systems are measured in turns, so that whatever else the machine does slows all of them alike.
+The systems are measured in turns, so that other load on the machine slows all of them equally.
 README.md explains each number.
 """
 
@@ -60,7 +60,7 @@ COLUMNS = {
 
 
 class MatrixProduct:
-    """A large float32 matrix product by NumPy's BLAS on all cores: the most that cores can do."""
+    """A large float32 matrix product by NumPy's BLAS on all cores: an upper bound of the rate."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         side = _QUICK_SIDE if arguments.quick else _PRODUCT_SIDE
@@ -133,7 +133,7 @@ def measure_steps(report: Report, arguments: argparse.Namespace, peers: tuple[An
 def measure_rendering(
     report: Report, arguments: argparse.Namespace, peers: tuple[Any, ...]
 ) -> None:
-    """Measure how many pixels a second a siren of 3x256 renders."""
+    """Measure the pixels per second that a siren of 3x256 renders."""
     settings = field_settings(reduced_field(SIREN) if arguments.quick else SIREN)
     side = 64 if arguments.quick else arguments.drawing_side
     network = build_field(settings, _SHAPE)
@@ -152,7 +152,7 @@ def measure_rendering(
 
 
 def add_tables(report: Report) -> None:
-    """Add a table of each part, and one of the matrix products beside them."""
+    """Add a table for each part, and one for the matrix products."""
     report.add_columns("steps", "one full-batch step", COLUMNS)
     report.add_columns("drawing", "rendering an image", COLUMNS)
     lines = [
@@ -165,7 +165,7 @@ def add_tables(report: Report) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure the chosen parts; 1 where a check of correctness failed."""
+    """Measure the chosen parts; return 1 if a check of correctness failed."""
     require_cores(arguments.threads, "--threads")
     report, peers = Report(), available_peers(DEVICE, arguments)
     parts = {"steps": measure_steps, "drawing": measure_rendering}

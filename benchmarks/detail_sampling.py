@@ -1,10 +1,10 @@
-"""Compares ways to choose pixels, by the steps until line art is fitted with 0 wrong pixels.
+"""Compares ways to sample pixels, by the steps until line art is fitted with 0 wrong pixels.
 
     python benchmarks/detail_sampling.py
     python benchmarks/detail_sampling.py --device gpu --by contrast
 
 The network `siren` is trained on the shipped lion cub (200 x 200, black and white), both as
-config.yaml has them; only the choice of the pixels in the batches differs: all alike, half of them
+config.yaml has them; only the sampling of the pixels in the batches differs: uniform, half of them
 by contrast (as `detail_share: 0.5` does), or half of them by the strength of edges (the absolute
 value of a Laplacian of a Gaussian, see `neuralfield.images.edges`).
 """
@@ -48,7 +48,7 @@ class DensityTask(ImageTask):
     density: np.ndarray
 
     def objective(self, network: CoordinateNetwork, **shared: Unpack[Shared]) -> ImageObjective:
-        """Return the usual objective with other batches."""
+        """Return the usual objective with batches sampled by the density."""
         objective = super().objective(network, **shared)
         cumulative = objective.batches.xp.asarray(np.cumsum(self.density))
         batches = dataclasses.replace(objective.batches, cumulative_density=cumulative)
@@ -56,12 +56,12 @@ class DensityTask(ImageTask):
 
 
 def even(values: np.ndarray, share: float) -> np.ndarray:
-    """The same density for all pixels."""
+    """Return the same density for all pixels."""
     return np.full(values[..., 0].size, 1 / values[..., 0].size)
 
 
 def by_edges(values: np.ndarray, share: float, *, sigma_px: float) -> np.ndarray:
-    """A density like `detail_density`, by the strength of edges in place of contrast."""
+    """Return a density like `detail_density`, by the strength of edges instead of contrast."""
     grey = values[..., 0]
     found = EdgeFilter(sigma_px).bands(lambda top, bottom: grey[top:bottom], *grey.shape)
     strength = np.abs(np.concatenate(list(found)).astype(np.float64)).reshape(-1)
@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def config_task(image: str, field: str, steps: int | None) -> ImageTask:
-    """The training of an image and a field of config.yaml."""
+    """Return the training task of an image and a field of config.yaml."""
     settings = read_settings(yaml.safe_load((ROOT / "config.yaml").read_text()), lambda _: "")
     about, network = settings["images"][image], dict(settings["fields"][field])
     training = network.pop("training") | ({"steps": steps} if steps else {})
@@ -119,7 +119,7 @@ def with_seed(
     share: float,
     seed: int,
 ) -> ImageTask:
-    """The task with another random seed and choice of pixels."""
+    """Return the task with another random seed and sampling of pixels."""
     training = dataclasses.replace(task.training, random_seed=seed, detail_share=0.0)
     own = (task.values, task.mode, task.field, training)
     return DensityTask(*own, density(task.values, share)) if density else ImageTask(*own)
@@ -128,7 +128,7 @@ def with_seed(
 def train(
     task: ImageTask, device: Device, look_every: int, threads: int
 ) -> tuple[int | None, float, int, float]:
-    """Train; return the steps and seconds to 0 wrong pixels, the wrong at the end, and the fit."""
+    """Train; return steps and seconds to 0 wrong pixels, wrong pixels at the end, and the fit."""
     first, seconds, until_first_s, wrong = None, 0.0, float("inf"), 0
     with TrainingSteps(task, device, "auto", threads) as steps:
         while steps.taken < task.training.steps:

@@ -1,7 +1,7 @@
-"""Measures how well settings classify the shipped digits: by cross-validation, and held out.
+"""Measures the accuracy of settings on the shipped digits, by cross-validation or held out.
 
-python benchmarks/digits.py                       # choose, without the held-out digits
-python benchmarks/digits.py --held-out --seeds 5  # measure the choice with several seeds
+python benchmarks/digits.py                       # choose settings without the held-out digits
+python benchmarks/digits.py --held-out --seeds 5  # measure the chosen settings with several seeds
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _shipped() -> dict[str, Any]:
-    """The settings of config.yaml, with all defaults."""
+    """Return the settings of config.yaml, with all defaults."""
     written = yaml.safe_load((ROOT / "config.yaml").read_text())
     settings = configuration.read_settings(written, lambda place: "config.yaml")
     return settings["classifiers"]["digits"]
@@ -83,7 +83,7 @@ def _changed(
 
 
 def _folds_wrong(settings: Mapping[str, Any], training_set: LabelledImages, threads: int) -> int:
-    """Wrong answers over all folds, each classified by a network trained on the other folds."""
+    """Count wrong answers over all folds; each fold is classified by a network of the others."""
     fold = np.arange(training_set.count) % FOLDS  # their order is random
     wrong = 0
     for number in range(FOLDS):

@@ -1,17 +1,17 @@
-"""Measure how much nearer to the truth than any filter renders of ten kinds of drawings come.
+"""Measure the gain in dB of renders over the best filter for ten kinds of drawings.
 
     python benchmarks/drawings.py
     python benchmarks/drawings.py --set b --networks line_art 'line_art steepness=16' --seeds 2
 
-A drawing of `side` times `factor` pixels is the truth; a network is trained on it reduced, in 8
-bits, and rendered at the full size. A network is a preset or one of config.yaml, and the settings
-that are changed in it. Settings are tuned on set a and judged on set b
-(measuring/drawing_kinds.py). `--write` writes a set as PNG files; `--folder` reads them where
-matplotlib and its fonts are missing. The best filter is, for each drawing, that of Lanczos,
-bicubic, and Lanczos with back-projection which comes nearest to the truth. Specks and ringing are
-explained in measuring/artefacts.py, in levels of 255. The last row of a network has the means;
-beside them stand the least gain, and the most specks. With `--seeds` the mean of several networks
-is measured. `--save FOLDER` keeps the renders.
+The reference is a drawing of `side` times `factor` pixels; a network is trained on the drawing
+reduced by `factor`, in 8 bits, and rendered at the full size. A network is a preset or a network of
+config.yaml, followed by changed settings. Settings are tuned on set a and evaluated on set b
+(measuring/drawing_kinds.py). `--write` writes a set as PNG files; `--folder` reads them on a
+machine without matplotlib and its fonts. The best filter of a drawing is the one of Lanczos,
+bicubic, and Lanczos with back-projection that is closest to the reference. Specks and ringing are
+explained in measuring/artefacts.py, in levels of 255. The last row of a network has the means, the
+smallest gain and the largest specks. With `--seeds`, the mean of several networks is measured.
+`--save FOLDER` writes the renders.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class DrawingScore(NamedTuple):
 
     @property
     def over_db(self) -> float:
-        """The gain over the best filter."""
+        """The gain over the best filter, in dB."""
         return self.render_db - self.filter_db
 
     def cells(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Compare fields with what they are exported as: a table of the largest differences.
+"""Compare fields with their exported forms, and print the largest differences.
 
 ``PYTHONPATH=scripts python benchmarks/exports.py`` fits each field to a small image. It needs onnx,
 onnxruntime and PyTorch.
@@ -22,7 +22,7 @@ POSITIONS = 10_000
 
 
 def readers() -> tuple[Any, Any]:
-    """Return the readers of the page on the format, for NumPy and for PyTorch."""
+    """Return the readers in the documentation of the format, for NumPy and for PyTorch."""
     names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(code, str(PAGE), "exec"), names)
@@ -30,8 +30,8 @@ def readers() -> tuple[Any, Any]:
 
 
 def differences(kind: str, steps: int, folder: Path) -> list[float | None]:
-    """Return those of ONNX, `to_torch`, and both readers, which know sirens alone."""
-    import torch  # not among what the tests need
+    """Return the largest differences of ONNX, of `to_torch`, and of both readers of sirens."""
+    import torch  # not a dependency of the tests
 
     y, x = np.mgrid[0 : 1 : SIDE_PX * 1j, 0 : 1 : SIDE_PX * 1j]
     image = np.stack([(np.hypot(x - 0.5, y - 0.5) < 0.3) * 1.0, x, y], axis=2)

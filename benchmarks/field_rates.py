@@ -1,4 +1,4 @@
-"""Finds the learning rate that suits each field, by a sweep that runs on two cores.
+"""Finds the best learning rate of each field with a sweep on two cores.
 
     python benchmarks/field_rates.py
 
@@ -6,7 +6,7 @@ prints a table for docs/fields.md, from which each field's `suggested_learning_r
 
     --fields siren --settings '{width: 64}' '{width: 256}' '{omega_0: 60}' --rates 2.5e-4 5e-4 1e-3
 
-it has a row for each of these settings.
+the table has a row for each of these settings.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Measures fits of images: dB, seconds, and how steady the end of the training is.
+"""Measures fits of images: dB, seconds, and the stability at the end of the training.
 
     python benchmarks/fits.py --pictures kodak/*.png --output fits.md
 
-The networks are those of configs/photographs.yaml, or of another config. "lost at the end" is how
-far the whole image's dB falls below its best so far within the last tenth of the steps, at the
-most; `--looks` says how often it is measured there. Seconds are those of the steps alone.
+The networks are those of configs/photographs.yaml, or of another config. "lost at the end" is the
+largest drop of the whole image's dB below the best value so far within the last tenth of the steps,
+in which it is measured `--looks` times. Seconds are those of the steps alone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _HEADER = ["network", "image", "parameters", "steps", "seconds", "fit, dB", "los
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure each network on each image, and the means; "lost" is that of the worst image."""
+    """Measure each network on each image, and the means; for "lost", report the worst image."""
     networks = ConfigNetworks.chosen(arguments)
     images = {path.stem: read_reduced(path, arguments.side) for path in arguments.pictures}
     device, report = select_device(arguments.device), Report()
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _line(network: str, image: str, found: Fit) -> list[str]:
-    """A line of the table."""
+    """Return a line of the table."""
     return [
         *(network, image, f"{found.parameters:,.0f}", f"{found.steps:,.0f}"),
         *(f"{found.seconds:.1f}", f"{found.db:.2f}", f"{found.lost_db:.2f}"),

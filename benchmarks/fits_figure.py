@@ -1,9 +1,9 @@
-"""Shows what `fits.py` measured: mean dB against parameters and against seconds.
+"""Plots the results of `fits.py`: mean dB over parameters and over seconds.
 
     python benchmarks/fits_figure.py benchmarks/results/*_sizes.md --output fits.svg
 
-Numbers that others report, of configs/published_fits.yaml, stand beside them. `--untimed` names
-networks whose seconds mean nothing, because other work ran beside them.
+Published numbers of others, from configs/published_fits.yaml, are plotted, too. `--untimed` names
+networks whose seconds are not valid, because other work ran at the same time.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _AXES = {"parameters": "parameters", "seconds": "seconds of training"}
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Draw both panels into one file."""
+    """Plot both panels into one file."""
     ours = [row for path in arguments.reports for row in means(path.read_text())]
     for row in ours:
         if row["name"] in arguments.untimed:

@@ -1,14 +1,14 @@
-"""Measures the way of a very large image from its file to networks, and back to a pyramid.
+"""Measures the workflow on a very large image, from its file to networks and to a pyramid.
 
     python benchmarks/gigapixel.py --megapixels 4 1200
 
 makes each image (terrain, line art and text; see `measuring.gigapixel_image`), runs the workflow on
-it in a folder of its own, and prints what took how long, how good the networks are, and how much
-memory all processes had together. The sides are chosen so that all tiles have one size. A small
-image first fills the caches of compiled kernels.
+it in a folder of its own, and prints the time of each part, the quality of the networks, and the
+total memory of all processes. The sides are chosen so that all tiles have the same size. The
+workflow first runs on a small image to fill the caches of compiled kernels.
 
-Several jobs share the GPU: while one takes steps, others read, prepare and publish. With
-``--samples`` each job notes every 10 ms what its threads do.
+Several jobs share the GPU: while one job takes steps, others read, prepare and publish. With
+``--samples`` each job records every 10 ms what its threads do.
 """
 
 import argparse
@@ -39,13 +39,13 @@ PHASES = {
     "pyramid": "results/image/network/pyramid",
     "metrics": "results/image/network/metrics.json",
 }
-"""Files that are made, in order, and timed apart."""
+"""The files of each phase, in order; phases are timed separately."""
 
 _SQUARES_LOOKED_AT = 24
 
 
 def measure(megapixels: float, options: argparse.Namespace) -> None:
-    """Make an image of about this size, run the workflow on it, and print what was measured."""
+    """Make an image of about this size, run the workflow on it, and print the measurements."""
     own_px = options.tile - options.overlap
     across = max(1, round((math.sqrt(1e6 * megapixels) - options.overlap) / own_px))
     side_px = across * own_px + options.overlap
@@ -99,7 +99,7 @@ def _settings(tiling: Tiling, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _forget_results(folder: Path) -> None:
-    """Remove what an earlier run made, but for the image."""
+    """Remove the files of an earlier run, except the image."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("results", "logs", ".snakemake", "samples"):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -126,10 +126,10 @@ def _run(phase: str, folder: Path, options: argparse.Namespace) -> None:
 
 
 def _print_rules(folder: Path) -> None:
-    """Print Snakemake's own measurements: how long the jobs of each rule took."""
+    """Print Snakemake's own measurements of the time and memory of each rule's jobs."""
     print()
     print_header("rule", "jobs", "longest, s", "CPU of all, s", "memory of one, MB")
-    csv.field_size_limit(1 << 24)  # of the params, which list all tiles
+    csv.field_size_limit(1 << 24)  # for the params, which list all tiles
     found: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
     for path in sorted((folder / "logs").rglob("*.benchmark.tsv"), key=lambda p: p.stat().st_mtime):
         rule = path.name.split(".")[0].rstrip("0123456789_")
@@ -145,7 +145,7 @@ def _print_rules(folder: Path) -> None:
 
 
 def _print_results(folder: Path, side_px: int) -> None:
-    """Print how good the networks are, how hard the image is, and how large the files are."""
+    """Print the quality of the networks, the difficulty of the image, and the sizes of files."""
     print()
     print_header("what", "value")
     metrics = folder / "results/image/network/metrics.json"
@@ -179,7 +179,7 @@ def _stored_bytes(path: Path) -> int:
 
 
 def _halved_db(side_px: int) -> float:
-    """Measure some squares after they were halved by a Lanczos filter, and enlarged again."""
+    """Measure the PSNR of some squares that are halved and enlarged again by a Lanczos filter."""
     squares = max(1, side_px // SQUARE_PX)
     errors = []
     for place in np.random.default_rng(0).integers(0, squares, (_SQUARES_LOOKED_AT, 2)):

@@ -1,4 +1,4 @@
-"""Times training and rendering on this GPU, beside PyTorch and beside the GPU's limits.
+"""Times training and rendering on this GPU, in comparison with PyTorch and the GPU's limits.
 
 One run measures everything that its tables compare; README.md explains each number.
 """
@@ -32,7 +32,7 @@ QUICK_EPOCHS = 40
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure the chosen parts; 1 where a check of correctness failed."""
+    """Measure the chosen parts; return 1 if a check of correctness failed."""
     device = select_device(arguments.device)
     quick, report = arguments.quick, Report()
     effort = QUICK_EFFORT if quick else Effort()

@@ -1,11 +1,11 @@
-"""Prints what kind of image files are found to be, and the tones that say so.
+"""Prints the detected kind of image files, and the tones that it is detected from.
 
     python benchmarks/image_kinds.py *.png *.jpg
     python benchmarks/image_kinds.py *.png --pages --drawings
 
 Each image is reduced to `side` pixels first, as images of users are. `--drawings` adds the drawings
-of drawing_kinds.py, also as grey ones, and `--pages` their pages with the first of the images in
-them. neuralfield.images.kind explains the numbers, which are shares in per cent.
+of drawing_kinds.py, also in grey, and `--pages` adds mixed pages that contain the first of the
+images. neuralfield.images.kind explains the numbers, which are percentages.
 """
 
 import argparse

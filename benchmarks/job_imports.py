@@ -1,11 +1,12 @@
-"""Processor time that each script needs to start: every job is a process of its own.
+"""Measures the processor time that each script needs to start, since every job is a process.
 
     python benchmarks/job_imports.py --limit 8
 
-prints a row for each script in scripts/: milliseconds of processor time until it is imported, as
-Snakemake starts it, without those of an empty Python; the same as a multiple of NumPy's import,
-which says more about another machine; and how many modules it imports. It exits with 1 if a
-multiple is above `--limit`. The least of several rounds counts.
+prints a row for each script in scripts/: the milliseconds of processor time until the script is
+imported as Snakemake starts it, without those of an empty Python process; the same time as a
+multiple of the time of importing NumPy, which depends less on the machine; and the number of
+imported modules. It exits with 1 if a multiple is above `--limit`. Times are the minimum of several
+rounds.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from measuring.measure import print_header, print_row
 SCRIPTS = ROOT / "scripts"
 
 _PREAMBLE = "import pickle, snakemake.script, snakemake.logging, snakemake.iocontainers"
-"""Snakemake writes this above each script."""
+"""The imports that Snakemake writes above each script."""
 
 _START = f"{_PREAMBLE}, runpy, sys; sys.path.insert(0, sys.argv[1])"
 _IMPORT = f"{_START}; runpy.run_path(sys.argv[2], run_name='imported')"

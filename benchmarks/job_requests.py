@@ -1,10 +1,10 @@
-"""Compare what jobs have used with what they had requested.
+"""Compare the resources that jobs have used with those that they had requested.
 
     python benchmarks/job_requests.py [logs]
 
-Prints a line for each rule, from the benchmarks that the workflow leaves beside its logs, and ends
-with 1 if a job has used more than it had requested. Memory is that of the rule's script alone: on a
-cluster two Snakemakes stand beside it, about 100 MB each.
+Prints a line for each rule, from the benchmark files beside the workflow's logs, and exits with 1
+if a job has used more than it had requested. Memory is that of the rule's script alone: a job on a
+cluster also has two Snakemake processes of about 100 MB each.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from itertools import groupby
 from pathlib import Path
 
 _ONE_BY_ONE = re.compile(r"(train_batch|train_tiles(?:_segment)?)_.+")
-"""Every batch has a rule of its own, and so have the tiles of a job."""
+"""The names of rules that are generated for single batches and jobs on tiles."""
 
 
 @dataclass(frozen=True)
 class EndedJob:
-    """One job that has ended; `asked_mb` are 10^6 and `used_mb` 2^20 bytes, as in Snakemake."""
+    """A finished job; as in Snakemake, `asked_mb` has units of 10^6 and `used_mb` of 2^20 bytes."""
 
     rule: str
     asked_mb: float
@@ -33,12 +33,12 @@ class EndedJob:
 
     @property
     def is_within(self) -> bool:
-        """Return whether it used no more than it had requested."""
+        """Whether the job used no more than it had requested."""
         return self.used_mb * 2**20 <= self.asked_mb * 1e6 and self.used_s <= self.asked_s
 
 
 def read_jobs(folder: Path) -> Iterator[EndedJob]:
-    """Yield the jobs whose benchmarks are in a folder, if these have what was requested."""
+    """Yield the jobs whose benchmark files in a folder have the requested resources."""
     csv.field_size_limit(sys.maxsize)
     for path in sorted(folder.rglob("*.benchmark.tsv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -55,7 +55,7 @@ def read_jobs(folder: Path) -> Iterator[EndedJob]:
 
 
 def table(jobs: Iterable[EndedJob]) -> str:
-    """Return a line for each rule: of its jobs, the one that came nearest to its request."""
+    """Return a line for each rule, with the job that came closest to its request."""
     lines = [f"{'rule':16}{'jobs':>5}{'MB asked':>10}{'used':>8}{'min asked':>11}{'used':>8}"]
     for rule, group in groupby(sorted(jobs, key=lambda job: job.rule), lambda job: job.rule):
         of_rule = list(group)

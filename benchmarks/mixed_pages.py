@@ -1,15 +1,15 @@
-"""Measure how much nearer to the truth than filters renders of mixed pages come, part by part.
+"""Measure the gain in dB of renders over filters for the parts of mixed pages.
 
     python benchmarks/mixed_pages.py kodak/*.png
     python benchmarks/mixed_pages.py *.png --set b --networks siren_footprint quality
 
-A page is a drawing with a photograph in it, of `side` times `factor` pixels: the truth. A network
-is trained on it reduced, in 8 bits, and rendered at the full size. A network is a preset or one of
-config.yaml, and the settings that are changed in it. The photographs that are named are set into
-the pages of a set in turn: settings are tuned on set a and judged on set b
-(measuring/page_layouts.py). Gains are over the best filter of the whole page, of its drawing and of
-its photograph, in dB. Specks are explained in measuring/artefacts.py, in levels of 255, and are
-those of the drawing. `--save FOLDER` keeps the renders and the truths.
+A page is a drawing with a photograph in it, of `side` times `factor` pixels, and is the reference.
+A network is trained on the reduced page, in 8 bits, and rendered at the full size. A network is a
+preset or a network of config.yaml, followed by changed settings. The given photographs are inserted
+into the pages of a set in turn. Settings are tuned on set a and evaluated on set b
+(measuring/page_layouts.py). Gains over the best filter are given for the whole page, for its
+drawing and for its photograph, in dB. Specks are those of the drawing, in levels of 255; see
+measuring/artefacts.py. `--save FOLDER` writes the renders and the references.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _HEADER = (
 
 
 class MixedPage:
-    """A page and what it is trained on, and the dB of the best filter in each of its parts."""
+    """A page, its training image, and the dB of the best filter in each part of the page."""
 
     def __init__(self, name: str, kind: str, photograph: Path, side: int, factor: int) -> None:
         truth = mixed_page(name, kind, read_image(photograph), side * factor)
@@ -50,13 +50,13 @@ class MixedPage:
         self.best_db = np.max(filters, axis=0)
 
     def parts_db(self, values: np.ndarray) -> list[float]:
-        """The dB of the whole page, of the drawing and of the photograph."""
+        """Return the dB of the whole page, of the drawing and of the photograph."""
         whole = np.ones_like(self._is_photograph)
         parts = (whole, ~self._is_photograph, self._is_photograph)
         return [psnr_db(values[part][None], self._truth[part][None]) for part in parts]
 
     def specks(self, values: np.ndarray) -> float:
-        """The specks in the drawing."""
+        """Return the specks in the drawing."""
         seen = np.where(self._is_photograph[..., None], self._truth, values)
         return Artefacts.of(seen, self._truth, self._factor).specks
 

@@ -1,9 +1,9 @@
-"""A training step of each network of gpu_speed.py, and of some pixels, by each pass that covers it.
+"""Times training steps of the networks of gpu_speed.py, by each pass that covers them.
 
     python benchmarks/pass_speed.py --output benchmarks/results/NAME.md
 
-One run on one GPU shows what the passes for other GPUs cost there. All gradients are checked first,
-against the tape's in float64.
+Steps of all pixels and of some pixels are timed. One run on one GPU shows the cost of using the
+passes for other GPUs there. All gradients are first compared with those of the tape in float64.
 """
 
 import argparse
@@ -24,7 +24,7 @@ PASSES = field_engine._PASSES
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure each row by each pass; 1 where a gradient is wrong."""
+    """Measure each row by each pass; return 1 if a gradient is wrong."""
     device, report = select_device("gpu"), Report()
     deadline = Deadline(arguments.limit_s)
     rows = [row for row in (*STEPS, *BATCHES) if row.optimizer != "muon"]

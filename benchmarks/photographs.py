@@ -1,21 +1,22 @@
-"""Measures the gain of networks, alone and averaged, over filters in enlarged photographs.
+"""Measures the gain of networks, single and averaged, over filters for enlarged photographs.
 
     python benchmarks/photographs.py FOLDER
     python benchmarks/photographs.py FOLDER --seeds 4 --networks quality 'quality steps=500'
     python benchmarks/photographs.py FOLDER --networks quality 'quality steps=500' --mixtures 1+2
     python benchmarks/photographs.py FOLDER --networks upscaler --device gpu --engine tape
 
-Each photograph of the folder, cut to whole training pixels, is the truth. A network is trained on
-it reduced by `factor`, once for each seed, and rendered at the full size. A network is a preset,
-one of config.yaml or a type, and the settings that are changed in it. Rows are means over the
-photographs: of single networks and of the mean of several with different seeds, as rendered,
-corrected by back-projection, and refined by similar patches (`residual_scale`). The best filter is,
-for each photograph, that of Lanczos, bicubic, and Lanczos with back-projection which comes nearest
-to the truth. The same corrections of an image that Lanczos has enlarged show what they gain without
-a network. `--mixtures` averages the networks with these numbers, each the mean over its seeds.
-Seconds are those of the training steps alone. `--output` writes a row for each photograph.
+Each photograph of the folder, cut to whole training pixels, is a reference. A network is trained on
+the photograph reduced by `factor`, once for each seed, and rendered at the full size. A network is
+a preset, a network of config.yaml or a type, followed by changed settings. Rows are means over the
+photographs, for single networks and for the mean of several networks with different seeds: as
+rendered, corrected by back-projection, and refined by similar patches (`residual_scale`). The best
+filter of a photograph is the one of Lanczos, bicubic, and Lanczos with back-projection that is
+closest to the reference. The same corrections are applied to images enlarged by Lanczos, which
+shows their gain without a network. `--mixtures` averages the networks with these numbers, each of
+which is the mean over its seeds. Seconds are those of the training steps alone. `--output` writes a
+row for each photograph.
 
-It needs what the package needs, and neither Snakemake nor pandas.
+The program needs the dependencies of the package, but neither Snakemake nor pandas.
 """
 
 import argparse
@@ -51,7 +52,7 @@ _HEADER = (
 
 
 class Gain(NamedTuple):
-    """The dB of a render of one photograph above those of filters."""
+    """The gains in dB of a render of one photograph over filters."""
 
     image: str
     network: str
@@ -65,7 +66,7 @@ class Gain(NamedTuple):
 
 @dataclass
 class Photograph:
-    """A pair of images, the dB of the filters, and the gains that were measured."""
+    """A pair of images, the dB of the filters, and the measured gains."""
 
     name: str
     pair: ImagePair
@@ -78,7 +79,7 @@ class Photograph:
         self.filters_db = {name: self.pair.filter_db(name) for name in _FILTERS}
 
     def measure(self, network: str, of_seeds: int, values: np.ndarray, seconds: float) -> None:
-        """Add the gains of a render, as it is, corrected, and refined by similar patches."""
+        """Add the gains of a render: uncorrected, corrected, and refined by similar patches."""
         small = self.pair.small.values()
         channels = (back_projected(values[..., c], small[..., c]) for c in range(small.shape[2]))
         renders = {
@@ -125,7 +126,7 @@ def main(arguments: argparse.Namespace) -> None:
         _write(arguments.output, photographs)
     for chosen in mixtures:
         text = " + ".join(network.text for network in chosen)
-        # the last network may lack photographs
+        # because of the time limit, the last network may not have been measured on all photographs
         parts = zip(*(means.get(network, []) for network in chosen), strict=False)
         for photograph, found in zip(photographs, parts, strict=False):
             photograph.measure(text, arguments.seeds, _mean(found), 0.0)
@@ -140,7 +141,7 @@ def _fits(
     renders, seconds = [], 0.0
     engine = arguments.engine, arguments.threads
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-        # both are measured, without it and corrected
+        # the residual is off, because renders are measured both without and with corrections
         field, training = network.settings(pair.small)
         training = {**training, "residual": False, "random_seed": seed}
         found = fit_and_render(pair, field, training, device, *engine)
@@ -154,7 +155,7 @@ def _fits(
 def _measure_groups(
     photograph: Photograph, network: str, renders: list[np.ndarray], seconds: float
 ) -> None:
-    """Measure means of 1, 2, 4 ... renders, as often as there are such groups, and of all."""
+    """Measure the means of all disjoint groups of 1, 2, 4 ... renders, and the mean of all."""
     counts = [1 << k for k in range(len(renders).bit_length())]
     for count in dict.fromkeys([*counts, len(renders)]):
         for first in range(0, len(renders) - count + 1, count):

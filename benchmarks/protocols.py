@@ -1,14 +1,15 @@
-"""Each field under the protocols that others published or measured it with: their dB, and ours.
+"""Compares the dB of each field with the results of others, under their training protocols.
 
     python benchmarks/protocols.py --kodak kodak --drawing cub.png
 
-Steps, optimizer, learning rate, network and size are theirs (measuring/protocol_rows.py). Rows have
-a number from elsewhere, or are "as in the paper": a small program with the paper's formula and
-initial weights (torch_peers/papers.py) is trained in PyTorch beside ours. `--pytorch` does so for
-all rows whose fields have such a program. Rows whose images are not given are left out. `--div2k`
-is the folder of images that FINER's authors measure with, data/div2k/test_data of their repository.
-The report is written anew after each training: a run that is stopped early keeps its results, rows
-say of how many images and seeds they are the means, and `--resume` continues where a report ends.
+Steps, optimizer, learning rate, network and size are those of the other authors
+(measuring/protocol_rows.py). A row compares with a published number or is "as in the paper": a
+small program with the paper's formula and initial weights (torch_peers/papers.py) is trained in
+PyTorch for comparison. `--pytorch` does so for all rows whose fields have such a program. Rows
+without images are left out. `--div2k` is the folder of the images that FINER's authors use,
+data/div2k/test_data of their repository. The report is rewritten after each training, so that a run
+that is stopped early keeps its results: each row has the numbers of images and seeds that it is the
+mean of, and `--resume` continues from an existing report.
 """
 
 import argparse
@@ -75,7 +76,7 @@ class ProtocolTraining(NamedTuple):
     Attributes
     ----------
     row : str
-        Its name in the report.
+        The name of the row in the report.
     settings : dict
         The section `training`.
     """
@@ -93,7 +94,7 @@ class Comparison:
     Parameters
     ----------
     seeds : int
-        How many random seeds each image is trained with.
+        Number of random seeds for each image.
 
     Attributes
     ----------
@@ -134,10 +135,10 @@ class Comparison:
         return {"db": train_as_in_paper(task, field, self._device, of_program)}
 
     def lines(self, report: Report) -> list[list[str]]:
-        """Lines of the table, one for each number of others.
+        """Return the lines of the table, one for each number of others.
 
-        Beside a number from elsewhere, the means are over the trainings that have our result;
-        beside the program, over those that have both results.
+        For a published number, the means are over the trainings that have our result; for the
+        program in PyTorch, they are over the trainings that have both results.
         """
         found = {(e["row"], e["system"]): e for e in report.entries if "db" in e}
         done = [training for training in self.trainings if (training.row, OURS) in found]
@@ -160,7 +161,7 @@ class Comparison:
         theirs_db: list[float],
         whose: str,
     ) -> list[str]:
-        """Means; with several seeds, the difference has the standard error of its mean."""
+        """Return the means; with several seeds, the difference has its standard error."""
         protocol = self._protocol
         seeds = len({training.seed for training in trainings})
         images = len({training.image_name for training in trainings})
@@ -181,7 +182,7 @@ class Comparison:
 
 
 def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path]]]:
-    """The protocols that the options choose, in the size that they ask for, and the images."""
+    """Yield the protocols that the options choose, in the requested size, and their images."""
     for protocol in PROTOCOLS:
         paths = _image_files(protocol.image, arguments)
         title = f"{protocol.name}, {protocol.image}, {protocol.training_in_words}"
@@ -197,7 +198,7 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[Protocol, list[Path
 
 
 def _unsupported_reason(protocol: Protocol) -> str | None:
-    """Why a protocol's field cannot be trained in PyTorch here, or None."""
+    """Return the reason why a protocol's field cannot be trained in PyTorch here, or None."""
     if reason := torch_unsupported_reason():
         return reason
     from torch_peers.papers import PAPERS
@@ -207,7 +208,7 @@ def _unsupported_reason(protocol: Protocol) -> str | None:
 
 
 def _image_files(name: str, arguments: argparse.Namespace) -> list[Path]:
-    """The files of a protocol's images; none where they are not given."""
+    """Return the files of a protocol's images; empty if they are not given."""
     if name == DIV2K and arguments.div2k:
         found = sorted(arguments.div2k.glob("*.png"))
         return found or sys.exit(f"{arguments.div2k}: no *.png; expected the images of DIV2K")

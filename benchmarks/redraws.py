@@ -3,11 +3,11 @@
     python benchmarks/redraws.py
     python benchmarks/redraws.py --pictures *.png --side 192 --factor 4
 
-An image of `side` times `factor` pixels is the truth: line drawings, or `--pictures`. A network is
-trained on the reduced image and rendered at the full size. Networks are those of a config:
+The reference is an image of `side` times `factor` pixels: line drawings, or `--pictures`. A network
+is trained on the reduced image and rendered at the full size. Networks are those of a config:
 `--config FILE --fields NAME ...`. Specks and ringing are explained in measuring/artefacts.py; they
-are in levels of 255, and after the stroke stand those of Lanczos. `--save FOLDER` keeps all
-redraws, to be looked at.
+are in levels of 255, and the values after the slash are those of Lanczos. `--save FOLDER` writes
+all redraws for inspection.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _numbers(found: RenderedFit, pair: ImagePair, factor: int) -> list[float]:
-    """The dB of the redraw, its gains, the artefacts of both, the fit and both times."""
+    """Return dB and gains of the redraw, the artefacts of both images, the fit, and both times."""
     over = [found.render_db - pair.filter_db(name) for name in ("lanczos", "bicubic")]
     artefacts: list[float] = []
     for values in (found.values, pair.enlarged("lanczos").values()):
@@ -81,7 +81,7 @@ def _cells(numbers: list[float]) -> list[str]:
 
 
 def image_pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
-    """Training images and their truths, by name, as the options of `add_image_options` ask."""
+    """Return training images and true images by name, for the options of `add_image_options`."""
     side, factor = arguments.side, arguments.factor
     if arguments.pictures:
         sources = {path.stem: read_image(path) for path in arguments.pictures}

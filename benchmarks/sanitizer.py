@@ -1,9 +1,10 @@
-"""Tests of kernels under Compute Sanitizer, in several processes, for as long as there is time.
+"""Runs tests of kernels under Compute Sanitizer in several processes, until a time limit.
 
     python benchmarks/sanitizer.py --output benchmarks/results/NAME.md
 
-Under it a test takes seconds to minutes. So each kind of kernel has its share of the processes, and
-tests that there is no time for are left out. Version 2026.1 or newer: see docs/gpu.md.
+Under the sanitizer a test takes seconds to minutes. Each kind of kernel therefore has a share of
+the processes, and tests that do not fit into the time are left out. The sanitizer has to be version
+2026.1 or newer: see docs/gpu.md.
 """
 
 import argparse
@@ -46,21 +47,21 @@ TESTS = (
     "test_samples_in_a_box",
 )
 _IS_CHOSEN = re.compile(rf"::({'|'.join(TESTS)})\b")
-_SHARE_TO_BEGIN = 0.85  # of the time: what is under way then may still end
-_FINDING = re.compile(  # pytest's dots may stand before it
+_SHARE_TO_BEGIN = 0.85  # of the time limit: tests that have started by then may still finish
+_FINDING = re.compile(  # may follow pytest's dots on a line
     rb"(?<!=)========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+(?:\n=========     and .+)*)"
 )
 
 
 def kind_of(test: str) -> str:
-    """The kernels that a test is of: its file and function, and the pass."""
+    """Return the kind of kernels that a test covers: its file, its function, and the pass."""
     name = test.removeprefix("tests/parity/test_").split("[")[0].replace(".py::test_", ": ")
     passes = re.search(r"\w+Pass-(mixed|float32)", test)
     return name.replace("_", " ") + (f", {passes[0]}" if passes else "")
 
 
 def collect_tests(expression: str) -> dict[str, list[str]]:
-    """Tests of kernels that pytest's -k chooses, by kind."""
+    """Return the tests of kernels that pytest's -k chooses, by kind."""
     command = [
         sys.executable,
         "-m",
@@ -83,12 +84,15 @@ def collect_tests(expression: str) -> dict[str, list[str]]:
     if not kinds:
         raise SystemExit(f"no test of a kernel is named by -k {expression!r}:\n{found.stdout}")
     for tests in kinds.values():
-        random.Random(0).shuffle(tests)  # neighbours are alike
+        random.Random(0).shuffle(tests)  # neighbouring tests are similar
     return kinds
 
 
 def share_out(kinds: dict[str, list[str]], processes: int) -> list[list[str]]:
-    """Tests for each process. A kind is in as few as can be: slow ones hold up no others."""
+    """Return the tests of each process.
+
+    Each kind is in as few processes as possible, so that slow kinds do not delay others.
+    """
     shares = []
     for number in range(processes):
         own = list(kinds.values())[number % len(kinds) :: processes]
@@ -98,23 +102,23 @@ def share_out(kinds: dict[str, list[str]], processes: int) -> list[list[str]]:
     return [share for share in shares if share]
 
 
-# ---- in a process under the sanitizer --------------------------------------------------------
+# ---- code of a process under the sanitizer ---------------------------------------------------
 
 
 class Record:
-    """A pytest plugin: starts no test after a moment, and writes down how each one ended."""
+    """A pytest plugin that skips tests after a time limit, and records the outcome of each test."""
 
     def __init__(self, file: Path, until: float) -> None:
         self._file, self._until = file, until
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Note that a test begins, or leave it out."""
+        """Record that a test starts, or skip the test after the time limit."""
         if time.time() > self._until:
             pytest.skip("no time left")
         self._note(item.nodeid, "unfinished")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how it ended."""
+        """Record the outcome of a test."""
         if report.when == "call" or report.failed:
             self._note(report.nodeid, report.outcome)
 
@@ -126,7 +130,7 @@ class Record:
 
 def run_part(folder: Path, tool: str, until: float) -> int:
     """Run the tests that are listed in a folder."""
-    if tool == "memcheck":  # in CuPy's pool, an array's neighbour would be hit unnoticed
+    if tool == "memcheck":  # in CuPy's pool, writes to a neighbouring array go unnoticed
         import cupy
 
         cupy.cuda.set_allocator(None)
@@ -137,18 +141,18 @@ def run_part(folder: Path, tool: str, until: float) -> int:
     return status
 
 
-# ---- in the process that starts them ---------------------------------------------------------
+# ---- code of the process that starts the others ----------------------------------------------
 
 
 class SanitizerRun:
-    """Some of the tests, under way in a process under a tool of the sanitizer."""
+    """Some of the tests, running in a process under a tool of the sanitizer."""
 
     def __init__(
         self, sanitizer: str, tool: str, tests: list[str], folder: Path, limit_s: float
     ) -> None:
         self.tool, self._folder = tool, folder
         self._until, self._has_ended = time.time() + limit_s, False
-        self._record: list[tuple[str, str, int]] = []  # a test, how it ended, the log's bytes then
+        self._record: list[tuple[str, str, int]] = []  # test, outcome, bytes of the log
         self._log = b""
         folder.mkdir()
         (folder / "tests.json").write_text(json.dumps(tests))
@@ -164,12 +168,15 @@ class SanitizerRun:
         )
 
     def wait(self) -> None:
-        """Until it ends, or its time has come; what it says of being stopped is left out."""
+        """Wait until the process ends, or stop it after its time limit.
+
+        The log is read before the process is stopped, so that it has no messages about the stop.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.1, self._until - time.time()))
             self._has_ended = True
         ended, log = self._folder / "ended", self._folder / "log"
-        if ended.exists():  # before the log, which so has all that was found in tests that ended
+        if ended.exists():  # read before the log, which then covers all recorded tests
             lines = ended.read_text().splitlines(keepends=True)
             self._record = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
         self._log = log.read_bytes()
@@ -178,11 +185,11 @@ class SanitizerRun:
             self._process.wait()
 
     def outcomes(self) -> dict[str, str]:
-        """Return the outcome of each test that has begun."""
+        """Return the outcome of each test that has started."""
         return {test: outcome for test, outcome, _ in self._record}
 
     def findings(self) -> list[tuple[str, str]]:
-        """Return what the sanitizer has reported, and the test that had begun by then."""
+        """Return the reports of the sanitizer, each with the test that had started last."""
         begun = [(at, test) for test, outcome, at in self._record if outcome == "unfinished"]
         found = []
         for match in _FINDING.finditer(self._log):
@@ -192,7 +199,7 @@ class SanitizerRun:
         return found
 
     def failure(self) -> str:
-        """Why tests were left out though there was time; empty: they were not."""
+        """Return why tests did not run before the time limit; empty if there was no failure."""
         status = self._folder / "status"
         if not self._record:
             return f"{self.tool} began no test: {self._end_of_log()}"
@@ -227,7 +234,7 @@ def add_to_report(report: Report, parts: list[SanitizerRun]) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the tests; 1 where one has failed or anything was found."""
+    """Run the tests; return 1 if a test has failed or the sanitizer has reported anything."""
     if arguments.part:
         until = time.time() + _SHARE_TO_BEGIN * arguments.limit_s
         return run_part(arguments.part, arguments.tools[0], until)

@@ -1,9 +1,9 @@
-"""Times a sweep of seeds on one GPU and on several, by the workflow.
+"""Times a sweep of seeds in the workflow, on one GPU and on several GPUs.
 
     python benchmarks/several_cards.py --cards 1 2
 
-Each number of GPUs gets a folder of its own. The time is that of the training jobs, their start
-included; a short training before them compiles the kernels.
+Each number of GPUs has a folder of its own. The time is that of the training jobs, including their
+start; a short training before them compiles the kernels.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _train(folder: Path, gpus: int, arguments: argparse.Namespace) -> float:
-    """Run the trainings with some GPUs, and return the seconds that took."""
+    """Run the trainings on a number of GPUs, and return the seconds that this took."""
     write_config(folder, _config(arguments))
     options = ("--cores", "all", "--resources", f"gpu={gpus}", "--")
     run_workflow(folder, *options, "results/savannah/pixels.csv", "results/savannah/picture.json")

@@ -1,19 +1,19 @@
-"""Measures enlarged photographs as papers on super-resolution do.
+"""Measures enlarged photographs by the protocol of papers on super-resolution.
 
     python benchmarks/super_resolution.py FOLDER --factors 2 3 4
     python benchmarks/super_resolution.py FOLDER --factors 4 --networks quality --longest 256
 
-Each image of the folder, cut to whole training pixels, is the truth. It is reduced by the bicubic
-kernel, widened to the pixels that it reduces and rounded to 8 bits, as by MATLAB's imresize
-(measuring/bicubic.py), and enlarged again. PSNR and SSIM are those of the luma Y of BT.601, from 16
-to 235 and rounded to 8 bits, without `factor` pixels at each border. Rows are means over the
-images; SSIM is times 1,000.
+Each image of the folder, cut to whole training pixels, is a reference. It is reduced with MATLAB's
+imresize (measuring/bicubic.py), a bicubic kernel scaled by `factor`, rounded to 8 bits, and
+enlarged again. PSNR and SSIM are those of the luma Y of BT.601, from 16 to 235 and rounded to 8
+bits, without `factor` pixels at each border. Rows are means over the images; SSIM is multiplied by
+1,000.
 
-A network is a preset or one of config.yaml, and the settings that are changed in it. All networks,
-and the filter that is back-projected by a box, assume that a pixel is the mean over its square,
-which is not so here. Rows "bicubic known" are back-projected by the kernel that was used, as
-methods do that are given it. `--longest` first reduces larger images, by the box filter, for
-networks on a processor; published numbers are for images as they are.
+A network is a preset or a network of config.yaml, followed by changed settings. All networks, and
+the filter that is back-projected with a box, assume that a pixel is the mean over its square, which
+is not the case here. Rows "bicubic known" are back-projected with the true kernel, like methods
+that know the kernel. `--longest` first reduces larger images with a box filter, for networks on a
+processor; published numbers are for images of the original size.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> None:
 def _enlarged(
     pair: ImagePair, factor: int, networks: list[PresetNetwork], device: Device, threads: int
 ) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-    """The small image enlarged by each method, with its name and the kernel that it assumes."""
+    """Yield the name of each method, the kernel that it assumes, and its enlarged image."""
     small = pair.small.values()
     yield (_BICUBIC, "-"), bicubic.enlarged(small, factor)
     lanczos = bicubic.enlarged(small, factor, "lanczos")
@@ -99,7 +99,7 @@ def quality(values: np.ndarray, truth: np.ndarray, border_px: int) -> Quality:
 
 
 def luma(values: np.ndarray) -> np.ndarray:
-    """The luma of BT.601, from 16 / 255 to 235 / 255 and rounded to 8 bits."""
+    """Return the luma of BT.601, from 16 / 255 to 235 / 255 and rounded to 8 bits."""
     levels = np.round(255 * np.clip(values, 0, 1)) / 255
     return np.round(255 * (_BLACK + levels @ _LUMA)) / 255
 

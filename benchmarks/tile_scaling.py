@@ -1,4 +1,4 @@
-"""Measures time, memory and quality by the size of an image that is trained in tiles.
+"""Measures time, memory and quality over the size of an image that is trained in tiles.
 
     python benchmarks/tile_scaling.py --megapixels 1 10 100
 
@@ -22,7 +22,7 @@ from neuralfield.images import PngBandWriter
 from neuralfield.system.device import available_cores
 
 SCALES_PX = (192, 48, 12)
-"""Sides of the noise's cells; each octave is half as strong as the one before."""
+"""Sides of the noise's cells in pixels; each octave has half the amplitude of the previous one."""
 
 RULES = (
     *("unpack", "overview", "tiles_*", "gather_tiles"),
@@ -41,7 +41,7 @@ def render_image(path: Path, side_px: int, band_px: int = 64) -> None:
 
 
 def _clouds(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    """Values from 0 to 255, shape (rows, columns)."""
+    """Return values from 0 to 255, shape (rows, columns)."""
     total = np.zeros((len(y), len(x)))
     for octave, side_px in enumerate(SCALES_PX):
         columns, across = _cell(x, side_px)
@@ -54,14 +54,14 @@ def _clouds(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _cell(positions: np.ndarray, side_px: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cell of each position, and how far inside it is, smooth at the cell's edge."""
+    """Return the cell of each position, and the smoothed fraction of the way through the cell."""
     cell, inside = np.divmod(positions, side_px)
     share = (inside + 0.5) / side_px
     return cell, share * share * (3 - 2 * share)
 
 
 def _noise(columns: np.ndarray, rows: np.ndarray, seed: int, octave: int) -> np.ndarray:
-    """A number from 0 to 1 for each corner of the cells, which depends on its place alone."""
+    """Return a number from 0 to 1 for each corner of the cells, determined by its place alone."""
     mixed = columns * 73856093 ^ rows[:, None] * 19349663 ^ (seed * 8 + octave + 1) * 83492791
     for _ in range(2):
         mixed = (mixed ^ (mixed >> 15)) * 0x2C1B3C6D & 0xFFFFFFFF
@@ -114,7 +114,7 @@ def _field(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _benchmarks(folder: Path, rule: str) -> pd.DataFrame:
-    """Snakemake's measurements of all jobs of a rule."""
+    """Return Snakemake's measurements of all jobs of a rule."""
     tables = (folder / "logs").rglob(f"{rule}.benchmark.tsv")
     return pd.concat([pd.read_csv(path, sep="\t", na_values="-") for path in tables])
 

@@ -1,12 +1,13 @@
-"""Counts what a viewer computes for a point, and times it on a software renderer or on a GPU.
+"""Counts the operations of the viewer for a point, and times it on a software renderer or a GPU.
 
     python benchmarks/viewer.py [--gpu] [--pages results/*/*/view.html]
 
-prints the tables of docs/viewer.md: operations by counting, in the passes that a GPU gets; the time
-to the first tile, the frames of a moving view, and the points that a still one is made of, in a
-headless Chromium that renders on the processor, or with `--gpu` on the GPU, by Vulkan, with WebGL2
-and with WebGPU. `--pages` measures these pages too. `--results results` adds those of its pages:
-their bytes, and how near their rounded snapshots are to the exact ones.
+prints the tables of docs/viewer.md: the number of operations, counted in the passes that a GPU
+executes; the time to the first tile, the frame rate of a moving view, and the points per
+millisecond of a still view. They are measured in a headless Chromium that renders on the processor
+or, with `--gpu`, on the GPU through Vulkan, with WebGL2 and with WebGPU. `--pages` also measures
+the given pages. `--results results` adds the bytes of the pages in a folder of results, and the
+errors of their rounded snapshots.
 """
 
 import argparse
@@ -50,7 +51,7 @@ FIRST = """(() => {
   gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
   return performance.now() / 1000;
 })()"""
-"""Seconds until the GPU has rendered what it was given, the first tile."""
+"""Seconds until the GPU has rendered the first tile."""
 
 MOVING = """(async () => {
   const end = performance.now() + a[0];
@@ -66,7 +67,8 @@ MOVING = """(async () => {
   times.sort((x, y) => x - y);
   return [(1000 * times.length) / a[0], times[Math.floor(0.95 * times.length)], times.at(-1)];
 })()"""
-"""Frames a second while the view moves and zooms, and milliseconds of 95% and of all of them."""
+"""Frames per second while the view moves and zooms, and the 95th percentile and the maximum of the
+milliseconds of a frame."""
 
 STILL = """(async () => {
   const { gpu } = viewer.tiles;
@@ -79,7 +81,7 @@ STILL = """(async () => {
   const ms = performance.now() - start;
   return [document.body.dataset.ready === "1" ? ms / 1000 : null, (gpu.points - points) / ms];
 })()"""
-"""Seconds until a new view is exact, None if it is not after so long; points a millisecond."""
+"""Seconds until a new view is exact, or None after the time limit; and points per millisecond."""
 
 RENDERER = """(() => {
   const about = viewer.tiles.gl.getExtension("WEBGL_debug_renderer_info");
@@ -106,7 +108,7 @@ ALONE = """(async () => {
   while (run(count) < a[0] / 16) count *= 2;
   return (4 * pixels * count) / Math.min(run(count), run(count), run(count));
 })()"""
-"""Points a millisecond, with nothing else to do."""
+"""Points per millisecond of WebGL without other work."""
 
 COMPUTED = """(async () => {
   const { compute, store } = viewer.tiles;
@@ -128,7 +130,7 @@ COMPUTED = """(async () => {
   while ((await run(count)) < a[0] / 16) count *= 2;
   return (128 * rows * 16 * count) / Math.min(await run(count), await run(count), await run(count));
 })()"""
-"""The same by WebGPU."""
+"""Points per millisecond of WebGPU without other work."""
 
 
 def write_page(folder: Path, name: str) -> Path:
@@ -145,7 +147,7 @@ def write_page(folder: Path, name: str) -> Path:
 
 
 def count(page: BrowserPage, path: Path) -> list[int]:
-    """Count passes, products and the texels read by WebGL for a point."""
+    """Count the passes of WebGL, and its products and texel reads for a point."""
     page.open(path, "#gpu", wait=False)
     page.wait("window.viewer && viewer.tiles")
     gpu = "viewer.tiles.gpu"
@@ -153,7 +155,7 @@ def count(page: BrowserPage, path: Path) -> list[int]:
 
 
 def measure(page: BrowserPage, path: Path, seconds: float, by: str) -> list[str]:
-    """Time what a page does by "webgl" or by "webgpu"."""
+    """Time the rendering of a page with "webgl" or with "webgpu"."""
     page.open(path, f"#{by}", wait=False)
     page.wait("window.viewer && viewer.tiles && viewer.tiles.finished")
     first_s = page.run(FIRST)
@@ -177,7 +179,7 @@ def measure(page: BrowserPage, path: Path, seconds: float, by: str) -> list[str]
 
 
 def fidelity(page: BrowserPage, path: Path) -> tuple[int, str]:
-    """Return how many networks a page has, and how near some are to the snapshots kept."""
+    """Return the number of networks of a page, and the errors of some against the snapshots."""
     page.open(path, wait=False)
     page.wait("window.viewer && viewer.tiles")
     labels = page.run("JSON.parse(document.getElementById('page').textContent).snapshots")
@@ -217,7 +219,7 @@ def main(arguments: argparse.Namespace) -> None:
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")
         for path in sorted(arguments.results.glob("*/*/view.html")) if arguments.results else ():
-            page.look(160, 240)  # a view that is soon refined
+            page.look(160, 240)  # a small view that is refined quickly
             name = "/".join(path.parts[-3:-1])
             print_row(name, f"{path.stat().st_size:,}", *fidelity(page, path))
 

@@ -1,13 +1,14 @@
-"""Measures a run of the workflow: a row for each job, and what lies between them.
+"""Measures a run of the workflow: the time of each job, and the idle time between jobs.
 
     python benchmarks/workflow_time.py --cores 2
     python benchmarks/workflow_time.py --cores 16 --full-caches --config image=/home/me/photo.jpg
 
-runs the workflow in a new folder, with kernel caches that are empty, or that an earlier run has
-filled (`--full-caches`, which prints the seconds of both). All other options go to Snakemake. It
-prints when each job began and ended, on a clock that starts with Snakemake; then the sums of jobs
-by rule, the time in which cores had no job, and the whole. Seconds and processor time are those of
-the jobs' benchmarks in logs/. Files that options name have to be given by absolute paths.
+runs the workflow in a new folder, with empty kernel caches, or with caches that a first run has
+filled (`--full-caches`, which prints the seconds of both runs). All other options are passed to
+Snakemake. The program prints the start and the end of each job in seconds since the start of
+Snakemake; then the sums of the jobs of each rule, the idle time of cores, and the total time.
+Seconds and processor time are those of the jobs' benchmark files in logs/. Files in options have to
+be given by absolute paths.
 """
 
 import argparse
@@ -31,7 +32,7 @@ _SUFFIX = ".benchmark.tsv"
 
 @dataclass(frozen=True)
 class TimedJob:
-    """A job's name and rule, and when it ran, in seconds since Snakemake was started."""
+    """A job's name and rule, and its start and end in seconds since the start of Snakemake."""
 
     name: str
     rule: str
@@ -41,7 +42,7 @@ class TimedJob:
 
     @property
     def seconds(self) -> float:
-        """Return the time that it ran."""
+        """The seconds that the job ran."""
         return self.ended_s - self.started_s
 
 
@@ -75,8 +76,8 @@ def main(options: argparse.Namespace) -> int:
     """Run the workflow, and print its timeline."""
     with tempfile.TemporaryDirectory() as temporary:
         os.environ |= caches_in(Path(temporary, "caches"))
-        # Python's own cache; images of containers often forbid it, and then all modules that a job
-        # imports are compiled again
+        # Python's bytecode cache: container images often disable it, and all modules that a job
+        # imports would then be compiled again
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         arguments = ("--cores", str(options.cores), *options.snakemake)
         samples = Path(temporary, "samples")
@@ -125,7 +126,7 @@ def _processor_s(jobs: list[TimedJob]) -> float:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Leaves the options that it does not know to Snakemake."""
+    """A parser that passes unknown options to Snakemake."""
 
     def parse_args(self, *given: object) -> argparse.Namespace:  # type: ignore[override]
         """Parse the options of this program; the others become `snakemake`."""
