@@ -1,5 +1,5 @@
-"""Hooks of MkDocs: pages of the repository's top, links to files that are not on the site, formulas
-as MathML, and the gallery, whose images the workflow makes."""
+"""Hooks of MkDocs: pages from the repository's root, links to files that are not on the site,
+formulas as MathML, and the gallery, whose images the workflow makes."""
 
 import csv
 import html
@@ -19,11 +19,11 @@ TOP = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-"""Pages beside docs/, and their names on the site."""
+"""Pages in the repository's root, and their names on the site."""
 
 GALLERY = "gallery.md"
 GALLERY_FOLDER = ROOT / "build/gallery"
-"""The results for the last site stay there, and are not made again."""
+"""The folder with the gallery's results, which is kept so that they are not made again."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _SHOWN = re.compile(r'src="(gallery/([^"]+))"')
@@ -32,7 +32,7 @@ _FORMULA = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTAL
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages of the top, and the images of the gallery."""
+    """Add the pages from the repository's root, and the images of the gallery."""
     for name, page in TOP.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         text = _with_links(text, ROOT).replace('src="docs/', 'src="')
@@ -45,7 +45,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **others: Any) -> str:
-    """Let links of a page of docs/ lead to pages of the site, or be text."""
+    """Convert links of a page of docs/ to links to pages of the site, or to plain text."""
     if page.file.src_uri in TOP.values():
         return markdown
     if page.file.src_uri == GALLERY:
@@ -54,7 +54,7 @@ def on_page_markdown(markdown: str, page: Any, **others: Any) -> str:
 
 
 def on_page_content(content: str, **others: Any) -> str:
-    """Write formulas as MathML, which browsers show without a script from elsewhere."""
+    """Convert formulas to MathML, which browsers show without an external script."""
     return _FORMULA.sub(lambda found: convert(html.unescape(found[1])), content)
 
 
@@ -70,7 +70,7 @@ def run_workflow(config: Path, folder: Path) -> Path:
 
 
 def _with_numbers(text: str, summary: Path) -> str:
-    """Put the decibels of enlarged images in."""
+    """Insert the dB of enlarged images from the summary."""
     with summary.open(encoding="utf-8", newline="") as file:
         rows = {(row["image"], row["field"]): row for row in csv.DictReader(file)}
 

@@ -1,7 +1,7 @@
-"""Install what the project needs into the environment of this Python; see the Makefile.
+"""Install the project's dependencies into the environment of this Python; see the Makefile.
 
-Only dependencies are installed: the package itself is used from the checkout. uv does in seconds
-what takes pip a minute; where it cannot be had, pip does it.
+Only dependencies are installed: the package itself is used from the checkout. uv installs them in
+seconds, and pip in a minute; pip is used if uv cannot be installed.
 """
 
 import argparse
@@ -22,13 +22,13 @@ IMPORTED = (
     "numba, numba.np.arrayobj, numba.cpython.randomimpl, PIL.Image, pyvips, safetensors.numpy,"
     " tqdm, threadpoolctl, av, pandas, matplotlib.backends.backend_agg",
 )
-"""The workflow imports these; two cores take equally long for the two lists."""
+"""Modules that the workflow imports, in two lists that take two cores equally long to compile."""
 
 _KEEP_NOTHING = "PYTHONDONTWRITEBYTECODE"
 
 
 def main() -> None:
-    """Install what the workflow needs, and what the extras need that are named."""
+    """Install the dependencies of the workflow and of the named extras."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("extras", nargs="*", help="names of extras in pyproject.toml")
     extras = parser.parse_args().extras
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """Return what pyproject.toml asks for: the package, the workflow, and the named extras."""
+    """Return the requirements in pyproject.toml of the package, the workflow and the extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
     wanted = [line for extra in ("workflow", *extras) for line in optional[extra]]
@@ -50,7 +50,7 @@ def requirements(extras: list[str]) -> list[str]:
 
 
 def driver_cuda_version() -> int:
-    """The newest CUDA that the NVIDIA driver knows, as 13000 for 13.0; 0 where there is none."""
+    """Return the newest CUDA version that the driver supports, as 13000 for 13.0; 0 without one."""
     version = ctypes.c_int()
     try:
         status = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -60,7 +60,7 @@ def driver_cuda_version() -> int:
 
 
 def extra_for_driver(version: int) -> str:
-    """The extra with the CuPy that a driver can run; an empty string for none.
+    """Return the extra with the CuPy version that a driver supports; an empty string for none.
 
     >>> extra_for_driver(12080), extra_for_driver(13010), extra_for_driver(0)
     ('cuda12', 'cuda13', '')
@@ -72,14 +72,14 @@ def extra_for_driver(version: int) -> str:
 
 
 def install(packages: list[str]) -> None:
-    """Install packages by uv, or by pip where that fails; leaves with pip's exit code then."""
+    """Install packages with uv, or with pip if uv fails; exit with pip's exit code if pip fails."""
     wanted = ["--constraint", str(CONSTRAINTS), *packages]
     options = ["install", "--quiet", "--disable-pip-version-check"]
     get_uv = [*pip_command(), *options, "--no-compile", "--constraint", str(CONSTRAINTS), "uv"]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
     if run(get_uv) != 0 or run([*uv, *wanted]) != 0:
         print("uv could not do it; trying pip, which takes longer.", flush=True)
-        # unlike a wheel that is run, an installed pip can be called again by hand
+        # an installed pip can also be called by users, unlike the bundled wheel
         run([sys.executable, "-m", "ensurepip"])
         if status := run([*pip_command(), *options, *wanted]):
             sys.exit(status)
@@ -87,9 +87,9 @@ def install(packages: list[str]) -> None:
 
 
 def pip_command() -> list[str]:
-    """Return a command that runs pip: the one that is installed, or the wheel that Python brings.
+    """Return a command that runs the installed pip, or else the wheel that Python bundles.
 
-    To run the wheel takes less time than to install it.
+    Running the wheel takes less time than installing it.
     """
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
@@ -106,11 +106,11 @@ def pip_command() -> list[str]:
 
 
 def keep_bytecode() -> None:
-    """Import what the workflow imports, so that Python keeps that compiled.
+    """Import the modules that the workflow imports, so that Python caches their bytecode.
 
-    Every job is a process that imports it. To compile all that is installed takes four times as
-    long; and where Python is told to keep nothing, as containers often tell it, each job would
-    compile it anew.
+    Every job is a process that imports these modules. If bytecode is disabled, as it often is in
+    containers, each job would otherwise compile them again. Compiling all installed modules would
+    take four times as long.
     """
     environment = {name: text for name, text in os.environ.items() if name != _KEEP_NOTHING}
     imports = [[sys.executable, "-c", f"import {modules}"] for modules in IMPORTED]

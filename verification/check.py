@@ -1,10 +1,10 @@
 """Compare results with the manifest of the last run, and name files that have changed since.
 
     python verification/check.py                     the same as `make check`
-    python verification/check.py --results FOLDER    results that lie elsewhere
+    python verification/check.py --results FOLDER    check results in another folder
 
-Every byte is read, so damage is found that left a file's size and time as they were. Nothing is
-changed. The exit code is 0 if all files are as they were made, and 1 otherwise.
+Every byte is read, so that damage is found even if a file's size and time are unchanged. Nothing is
+modified. The exit code is 0 if all files are as they were made, and 1 otherwise.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def check(results: Path) -> tuple[int, list[InputError]]:
     Raises
     ------
     InputError
-        There is no manifest, or it is damaged.
+        If there is no manifest, or it is damaged.
     """
     try:
         outputs = read_manifest(results)
@@ -92,7 +92,7 @@ def _missing(file: Path, made: Path, output: RecordedOutput) -> InputError:
 
 
 def _foreign(file: Path, results: Path, outputs: dict[str, RecordedOutput]) -> InputError:
-    """Describe a file that the manifest does not name."""
+    """Describe a file that is not in the manifest."""
     for parent in file.relative_to(results).parents:
         if output := outputs.get(parent.as_posix()):
             expected = f"only what the rule {output.rule} made in {results / parent}"
@@ -102,7 +102,7 @@ def _foreign(file: Path, results: Path, outputs: dict[str, RecordedOutput]) -> I
 
 
 def _remedy(file: Path, made: Path) -> str:
-    """Return what to remove: Snakemake looks at a folder as a whole."""
+    """Return the remedy: an output folder has to be removed as a whole to be made again."""
     what = "it" if file == made else f"the folder {made}"
     return f"remove {what}, and run the same command again"
 

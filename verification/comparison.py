@@ -27,10 +27,10 @@ TOLERANCES = {
     "cell_means": 0.03,
     "spread": 0.03,
 }
-"""The largest distance of a number from the manifest's; others must be equal.
+"""Maximum differences of numbers from those of the manifest; other numbers have to be equal.
 
-Trainings on two kinds of machine differ from the last digit of the first product on: only their
-quality is the same. These are two to ten times the differences between BLAS kernels.
+Trainings on two kinds of machine differ from the last digit of the first product on, so that only
+their quality is the same. The tolerances are two to ten times the differences between BLAS kernels.
 """
 
 
@@ -38,7 +38,8 @@ quality is the same. These are two to ten times the differences between BLAS ker
 class Verdict:
     """The status of one result, one of the five constants above.
 
-    Where bytes differ, `detail` is the number that is furthest off, measured by its tolerance.
+    If bytes differ, `detail` describes the number with the largest difference relative to its
+    tolerance.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Entry:
 
     @property
     def slug(self) -> str:
-        """Return a name for its file."""
+        """The name of the entry's file, without the extension."""
         kernels = self.kind["blas"].split()[-1] if self.kind["device"] == "cpu" else ""
         words = f"{self.kind['device']} {self.kind['engine']} {kernels}".split()
         return "_".join("".join(c for c in word if c.isalnum()) for word in words).lower()
@@ -68,7 +69,7 @@ def read_manifest(folder: Path) -> list[Entry]:
 
 
 def write_entry(folder: Path, entry: Entry) -> Path:
-    """Write an entry with a line for each result, in place of the one of the same name."""
+    """Write an entry with a line for each result, replacing an entry of the same name."""
     files = ",\n".join(f"  {json.dumps(n)}: {json.dumps(f)}" for n, f in entry.files.items())
     kind = json.dumps(entry.kind, indent=1).replace("\n", "\n ")
     path = folder / f"{entry.slug}.json"
@@ -81,7 +82,7 @@ def write_entry(folder: Path, entry: Entry) -> Path:
 
 
 def nearest_entry(entries: list[Entry], kind: MachineKind) -> Entry:
-    """Return the entry with most in common with a kind of machine: first device, then engine."""
+    """Return the entry whose kind of machine is most similar: first by device, then by engine."""
 
     def likeness(entry: Entry) -> tuple[bool, bool, int]:
         same = {key for key in kind if entry.kind.get(key) == kind[key]}
@@ -91,7 +92,7 @@ def nearest_entry(entries: list[Entry], kind: MachineKind) -> Entry:
 
 
 def differences_of_kind(here: MachineKind, there: MachineKind) -> list[str]:
-    """Describe the differences of two machines, a line each."""
+    """Describe the differences between two kinds of machine, one per line."""
     return [
         f"{key}: {here.get(key, 'none')} here, {there.get(key, 'none')} in the manifest"
         for key in {**there, **here}
@@ -100,7 +101,7 @@ def differences_of_kind(here: MachineKind, there: MachineKind) -> list[str]:
 
 
 def compare(found: Mapping[str, Facts], expected: Mapping[str, Facts]) -> list[Verdict]:
-    """Return a verdict on each result, found or expected, by name."""
+    """Return a verdict on each found or expected result, sorted by name."""
     verdicts = []
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:
@@ -127,7 +128,7 @@ def _compare_numbers(name: str, found: Facts, expected: Facts) -> Verdict:
 
 
 def _excess(here: Any, there: Any, tolerance: float) -> float:
-    """Return the largest distance in tolerances: above 1 is too far; infinite without tolerance."""
+    """Return the largest difference divided by the tolerance; infinite without a tolerance."""
     if here == there:
         return 0.0
     if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):

@@ -1,4 +1,4 @@
-"""The kind of a machine: everything that the bytes of a result depend on, besides the settings."""
+"""The kind of a machine: all hardware and software that the bytes of a result depend on."""
 
 import hashlib
 import importlib.metadata
@@ -13,15 +13,15 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 MachineKind = dict[str, str]
-"""Names of hardware and software, by what they are."""
+"""Names and versions of hardware and software, by category."""
 
 
 def kind_of_results(results: Path) -> MachineKind:
-    """Return the kind of machine that has made the results, which has to be this one.
+    """Return the kind of machine that has made the results, which has to be this machine.
 
-    The device and the engines are read from the records of the trainings, the rest is found here. A
-    processor's name is not part of it: the same BLAS kernels and vector instructions give the same
-    bytes.
+    The device and the engines are read from the records of the trainings, and the rest from this
+    machine. The processor's name is not included, because the same BLAS kernels and vector
+    instructions give the same bytes.
     """
     records = [json.loads(path.read_text()) for path in sorted(results.rglob("training.json"))]
     on_gpu = any("cupy" in record["versions"] for record in records)
@@ -35,7 +35,7 @@ def kind_of_results(results: Path) -> MachineKind:
 
 
 def kind_of_software() -> MachineKind:
-    """Return architecture, libraries, and which of their kernels this processor gets."""
+    """Return the architecture, the libraries, and their kernels for this processor."""
     return {
         "architecture": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
@@ -53,7 +53,7 @@ def _engine(record: dict[str, Any]) -> str:
 
 
 def _blas() -> str:
-    """Return library and kernels: each sums matrix products in another order."""
+    """Return the BLAS library and its kernels, which determine the order of sums."""
     found = [info for info in threadpool_info() if info["user_api"] == "blas"]
     return "; ".join(
         f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip()
@@ -68,7 +68,7 @@ def _numpy_kernels() -> str:
 
 
 def _kind_of_numba() -> MachineKind:
-    """Return the compiler of the cpu engine's kernels, and the processor that it compiles for."""
+    """Return the compiler of the cpu engine's kernels, and its target processor."""
     import numba
     from llvmlite import binding
 
@@ -97,5 +97,5 @@ def _kind_of_cuda() -> MachineKind:
 
 
 def _joined(*words: Iterable[str]) -> str:
-    """Join words in their order, each once."""
+    """Join words in their order, without duplicates."""
     return " ".join(dict.fromkeys(word for some in words for word in some if word))

@@ -1,4 +1,4 @@
-"""The facts that the manifest has of each result: a checksum, and numbers if bytes differ."""
+"""The facts about each result in the manifest: a checksum, and numbers to compare if it differs."""
 
 import csv
 import hashlib
@@ -14,10 +14,11 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 CELLS = 4
-"""The facts of an image are its mean values in 4 x 4 cells."""
+"""Number of cells per side: the facts of an image include its mean values in 4 x 4 cells."""
 
 OF_THIS_RUN_ALONE = {"report.html", "view.html", "summary.csv", "training.json", "manifest.json"}
-"""Results that hold times or the machine's name; their numbers are compared in metrics.json."""
+"""Results that contain times or the machine's name, which are left out; their numbers are compared
+in metrics.json."""
 
 MEASURED = (
     *("width", "height", "psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db"),
@@ -30,10 +31,10 @@ Facts = dict[str, Any]
 
 
 def facts_of_results(results: Path) -> dict[str, Facts]:
-    """Return checksum and numbers of every result, by its name in the folder.
+    """Return the checksum and the numbers of every result, by its path in the folder.
 
-    Checkpoints count as one result, to keep the manifest short. Lists of the files of tiles have
-    digests of files with times, and are left out.
+    A folder of checkpoints counts as one result, to keep the manifest short. The file lists of
+    tiles are left out, because they have digests of files that contain times.
     """
     found = {}
     for path in sorted(results.rglob("*")):
@@ -49,7 +50,7 @@ def facts_of_results(results: Path) -> dict[str, Facts]:
 
 
 def facts_of_file(path: Path) -> Facts:
-    """Return checksum and numbers of one file, without the seconds in it."""
+    """Return the checksum and the numbers of one file, ignoring the seconds in it."""
     if path.name == "metrics.json":
         numbers = {key: json.loads(path.read_text())[key] for key in MEASURED}
         return {"sha256": _sha256(json.dumps(numbers).encode()), "numbers": numbers}
@@ -100,7 +101,7 @@ def _of_timelapse(path: Path) -> dict[str, Any]:
 
 
 def _levels(pixels: np.ndarray) -> dict[str, Any]:
-    """Return means over cells, all channels together, and the spread of the values: from 0 to 1."""
+    """Return means over cells and all channels, and the standard deviation, scaled to [0, 1]."""
     highest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "ui" else 1
     values = pixels / highest
     cells = [
@@ -116,7 +117,7 @@ READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     ".png": _of_image,
     ".mp4": _of_timelapse,
 }
-"""The reader of each kind of file that has numbers; other files have to have the same bytes."""
+"""Readers of the kinds of files that have numbers; other files have to have the same bytes."""
 
 
 def _sha256(content: bytes) -> str:

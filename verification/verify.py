@@ -2,7 +2,7 @@
 
     python verification/verify.py                      the same as `make verify`
     python verification/verify.py --device cpu         the same as without a GPU
-    python verification/verify.py --results results    compare these, make none
+    python verification/verify.py --results results    compare these results, make none
     python verification/verify.py --write              write this machine's part of the manifest
 
 The exit code is 0 if every result has the bytes of the manifest, or is within tolerance of them,
@@ -46,7 +46,7 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
     Raises
     ------
     NeuralfieldError
-        It failed; Snakemake has reported why.
+        If the workflow fails; Snakemake has reported the reason.
     """
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--cores", cores, "--config", f"training={{device: {device}}}"]
@@ -56,12 +56,12 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
 
 
 def judge(results: Path, manifest: Path) -> tuple[Entry, MachineKind, list[Verdict]]:
-    """Compare results with the entry of the manifest that is nearest to this machine.
+    """Compare results with the entry of the manifest that is most similar to this machine.
 
     Raises
     ------
     InputError
-        No results, no manifest, or one of another engine version.
+        If there are no results or no manifest, or if it is of another engine version.
     """
     here = entry_of(results)
     entries = read_manifest(manifest)
@@ -83,7 +83,7 @@ def entry_of(results: Path) -> Entry:
 
 
 def report(entry: Entry, kind: MachineKind, verdicts: list[Verdict]) -> str:
-    """Return a line for each result, and their sum."""
+    """Return the text of the report: a line for each result, and a summary."""
     width = max(len(verdict.name) for verdict in verdicts)
     lines = [f"{v.name:{width}}  {v.status:{len(WITHIN)}}  {v.detail}".rstrip() for v in verdicts]
     counts = Counter(verdict.status for verdict in verdicts)
