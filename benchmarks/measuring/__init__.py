@@ -1,6 +1,6 @@
-"""Code that the benchmarks share.
+"""Code shared by the benchmarks.
 
-Importing it puts the package and the workflow's modules on the path, from this checkout.
+Importing it adds the package and the workflow's modules of this checkout to the path.
 """
 
 import sys

@@ -7,23 +7,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 _LEVELS = 255
 _FLAT_LEVELS = 4
-"""The true image is flat where it differs by no more than this around a pixel."""
+"""Maximum difference of the true image around a pixel, in levels, for the pixel to be flat."""
 
 _RINGING_PERCENTILE = 99.9
 
 
 @dataclass(frozen=True)
 class Artefacts:
-    """Errors of a render where they are seen most, in levels of 255.
+    """The most visible errors of a render, in levels of 255.
 
     Attributes
     ----------
     specks : float
-        The largest difference from the true image in its flat parts: where that differs by no more
-        than 4 levels within two training pixels. NaN if there are no flat parts.
+        The largest difference from the true image in its flat parts, where the true image differs
+        by no more than 4 levels within two training pixels. NaN if there are no flat parts.
     ringing : float
-        How far values leave the range that the true image has within a training pixel; one pixel in
-        a thousand exceeds it.
+        The distance of values outside the range that the true image has within a training pixel,
+        which one pixel in a thousand exceeds.
     """
 
     specks: float
@@ -48,7 +48,7 @@ class Artefacts:
 
 
 def surroundings(image: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest value in the square around each pixel, for each channel by itself."""
+    """Return the minimum and maximum in the square around each pixel, for each channel."""
     lowest = highest = image
     for axis in (0, 1):
         margin = [(radius, radius) if axis == a else (0, 0) for a in range(3)]

@@ -1,7 +1,8 @@
 """The degradation of papers on super-resolution: bicubic, as MATLAB's imresize computes it.
 
-Pillow's kernel is the same, Keys's with a = -0.5, widened to the pixels that it reduces. Only at
-the image's borders they differ: imresize mirrors the image, so it is mirrored here before.
+Pillow has the same kernel: that of Keys with a = -0.5, scaled by the reduction factor. The two only
+differ at the image's borders: imresize mirrors the image, which is therefore mirrored here before
+it is resized.
 """
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from neuralfield.images.resizing import BACK_PROJECTIONS, resize_channel
 
 _MARGIN_PX = 4
-"""Pixels of the small image that are mirrored at each border: more than a kernel reaches."""
+"""Pixels of the small image that are mirrored at each border: more than the kernel's radius."""
 
 
 def reduced(values: np.ndarray, factor: int) -> np.ndarray:
-    """Reduce an image, shape (height, width, channels), whose sides the factor divides."""
+    """Reduce an image, shape (height, width, channels); its sides are multiples of the factor."""
     height, width = values.shape[0] // factor, values.shape[1] // factor
     return _resized(values, (width, height), _MARGIN_PX * factor, "bicubic")
 
@@ -34,7 +35,7 @@ def back_projected(values: np.ndarray, small: np.ndarray, factor: int) -> np.nda
 def _resized(
     values: np.ndarray, size_px: tuple[int, int], margin_px: int, filter: str
 ) -> np.ndarray:
-    """Resize a mirrored image, and cut off what became of the margin."""
+    """Resize an image with a mirrored margin, and remove the margin."""
     scale = size_px[1] / values.shape[0]
     margin = round(margin_px * scale)
     mirrored = np.pad(values, [(margin_px, margin_px)] * 2 + [(0, 0)], mode="symmetric")

@@ -1,4 +1,4 @@
-"""A headless Chromium, by default with a software renderer, to test and measure pages in."""
+"""A headless Chromium for testing and measuring pages, by default with a software renderer."""
 
 import importlib
 import importlib.util
@@ -28,15 +28,15 @@ class BrowserPage:
         self.driver = driver
 
     def open(self, path: Path, fragment: str = "", *, wait: bool = True) -> None:
-        """Load a file, and wait until the page has nothing left to do."""
-        self.driver.get("about:blank")  # another fragment alone would load nothing
-        self.errors()  # those of the page before
+        """Load a file, and wait until the page has finished its work."""
+        self.driver.get("about:blank")  # changing only the fragment would not load the page again
+        self.errors()  # discards the errors of the previous page
         self.driver.get(path.resolve().as_uri() + fragment)
         if wait:
             self.wait("document.body.dataset.ready === '1'")
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Return the value of an expression, awaited; `arguments` are its ``a[0]``, ``a[1]`` ..."""
+        """Return the awaited value of an expression; `arguments` are its ``a[0]``, ``a[1]`` ..."""
         code = (
             "const a = [...arguments], done = a.pop(), end = (error) => done(String(error));"
             f"(async () => ({script}))().then((value) => done([value]), end);"
@@ -71,7 +71,7 @@ class BrowserPage:
         return sum(taken_s.get(number, 0.0) for number in own)
 
     def look(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
-        """Give the page another size and colour scheme."""
+        """Change the size and the colour scheme of the page."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -79,7 +79,7 @@ class BrowserPage:
 
 
 def missing_reason() -> str | None:
-    """Say what is missing to open pages here, or return None."""
+    """Return the reason why pages cannot be opened here, or None."""
     if importlib.util.find_spec("selenium") is None:
         return "selenium is not installed"
     if _program() is None or shutil.which("chromedriver") is None:
@@ -93,7 +93,7 @@ def _program() -> str | None:
 
 @contextmanager
 def chromium(renderer: Sequence[str] = SOFTWARE) -> Iterator[BrowserPage]:
-    """Start a browser, where there is no `missing_reason`."""
+    """Start a browser; there must be no `missing_reason`."""
     webdriver: Any = importlib.import_module("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(_program())

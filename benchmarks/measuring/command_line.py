@@ -1,4 +1,4 @@
-"""Options that several benchmarks share, and how their programs start."""
+"""Command-line options shared by several benchmarks, and the start of their programs."""
 
 import argparse
 import sys
@@ -30,7 +30,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """The description as it is written, and the defaults of options beside their help."""
+    """A formatter that keeps the layout of the description, and shows the defaults of options."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         default = action.default
@@ -42,7 +42,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def new_parser(description: str | None, *shared: str) -> argparse.ArgumentParser:
-    """A parser with the docstring of a program, and some of the shared options."""
+    """Return a parser with the docstring of a program, and some of the shared options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_HelpFormatter)
     for name in shared:
         parser.add_argument(f"--{name}", **_SHARED[name])
@@ -54,7 +54,7 @@ def start(
     parser: argparse.ArgumentParser,
     blas_threads: int | None = None,
 ) -> None:
-    """Run a program to its exit status; an error of the package ends it with its message alone.
+    """Run a program and exit with its status; print only the message of an error of the package.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The networks of a config, for the benchmarks that measure how well they fit."""
+"""The networks of a config, for benchmarks that measure their fit."""
 
 import argparse
 import sys
@@ -23,9 +23,9 @@ class ConfigNetworks:
     Parameters
     ----------
     config : mapping
-        A config as it is written, with at least one image; the files that it names have to exist.
+        A config as a user would write it, with at least one image; its files have to exist.
     source : str
-        Where it comes from, for messages.
+        Where the config comes from, for messages.
     chosen : list of str, optional
         Names of networks; None chooses all.
     """
@@ -39,7 +39,7 @@ class ConfigNetworks:
 
     @classmethod
     def chosen(cls, arguments: argparse.Namespace) -> "ConfigNetworks":
-        """The networks that the options of `add_options` name."""
+        """Return the networks that the options of `add_options` name."""
         if arguments.preset:
             config = {"preset": arguments.preset, "images": {"savannah": {"path": str(PHOTO)}}}
             return cls(config, f"preset {arguments.preset}", None)
@@ -58,7 +58,7 @@ class ConfigNetworks:
         )
 
     def settings(self, name: str, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings of a network for an image, and those of its training."""
+        """Return the settings of a network for an image, and those of its training."""
         field = dict(self._fields[name])
         kind = kind_of(image)
         training = with_choices_for(kind, of_the_training(field.pop("training")))

@@ -1,4 +1,4 @@
-"""The settings that every part of the benchmark shares."""
+"""Settings shared by all parts of the benchmark."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +10,16 @@ from neuralfield.system.device import Device
 
 @dataclass(frozen=True)
 class Context:
-    """The device that a part is measured on, the effort, and where results go.
+    """The device that a part is measured on, the effort, and the report for its results.
 
     Attributes
     ----------
     deadline : Deadline
         The end of the time that the part may take.
     quick : bool
-        Sizes are tiny: to see that everything runs, not how fast.
+        Whether sizes are tiny, to test that everything runs.
     with_peers : bool
-        PyTorch is measured too.
+        Whether PyTorch is measured, too.
     """
 
     device: Device
@@ -31,11 +31,11 @@ class Context:
     with_peers: bool
 
     def sized(self, row: StepRow) -> StepRow:
-        """The row, or its tiny form where `quick` asks for that."""
+        """Return the row, or its tiny form with `quick`."""
         return row.reduced() if self.quick else row
 
     def peers(self) -> tuple[Any, ...]:
-        """PyTorch's ways of running; none without `with_peers`."""
+        """Return PyTorch's ways of running; empty without `with_peers`."""
         if not self.with_peers:
             return ()
         from torch_peers.fields import PEERS

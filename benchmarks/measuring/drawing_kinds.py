@@ -1,8 +1,8 @@
-"""Ten kinds of drawings in black and white, in two sets: one to tune by, another to judge by.
+"""Ten kinds of drawings in black and white, in two sets: one for tuning, another for evaluation.
 
-The sets differ in shapes, numbers and widths of lines, and texts. Lengths are in training pixels,
-200 of which are a side. Lines are half a training pixel wide and more, but for the contours' third
-of one; in the fine sets all are half as wide, and so are letters and gaps.
+The sets differ in shapes, numbers and widths of lines, and texts. Lengths are in training pixels;
+a side has 200. Lines are at least half a training pixel wide, except those of contours, which are a
+third of a pixel wide. In the fine sets all lines, letters and gaps are half as wide.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from measuring.line_drawings import Curve, Paper, through
 SETS = ("a", "b", "a_fine", "b_fine")
 _TRAINING_SIDE_PX = 200
 _BOLD = 1.9
-"""Lines, letters and gaps are so many times as wide as in the fine sets."""
+"""Factor on the widths of lines, letters and gaps in comparison with the fine sets."""
 
 _FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _WORDS = {
@@ -29,14 +29,14 @@ _PLACES = {"a": ("Alden", "Brook", "Corvey", "Dale"), "b": ("Ystad", "Westry", "
 
 
 class Sheet:
-    """A drawing of a set: what its kinds draw on, and the random numbers that make sets differ."""
+    """A sheet that a drawing of a set is drawn on, with the random numbers of the set."""
 
     def __init__(self, name: str, kind: str, side_px: int) -> None:
         self.paper = Paper(side_px)
         letter = name[0]
         self.random = np.random.default_rng([ord(letter), *kind.encode()])
         self.is_first = letter == "a"
-        # contours are thin in every set: a third of a training pixel
+        # lines of contours are a third of a training pixel wide in every set
         is_fine = name.endswith("_fine") or kind == "contours"
         self.scale = 1.0 if is_fine else _BOLD
         self.px = self.scale / _TRAINING_SIDE_PX
@@ -46,17 +46,17 @@ class Sheet:
 
     @cached_property
     def fonts(self) -> tuple[str, str]:
-        """The font of running text, and that of titles."""
+        """The fonts of running text and of titles."""
         serif, sans = "DejaVuSerif.ttf", "DejaVuSans-Bold.ttf"
         return (serif, sans) if self.is_first else ("STIXGeneral.ttf", "DejaVuSerif-Bold.ttf")
 
     def line(self, *points: tuple[float, float], wide: float) -> None:
-        """Draw straight lines, `wide` training pixels."""
+        """Draw straight lines, `wide` training pixels wide."""
         for start, end in pairwise(points):
             self.paper.stroke(np.linspace(start, end, 3), wide * self.px, tapered=False)
 
     def curve(self, curve: Curve, wide: float, *, tapered: bool = False) -> None:
-        """Draw a curve, `wide` training pixels."""
+        """Draw a curve, `wide` training pixels wide."""
         self.paper.stroke(curve, wide * self.px, tapered=tapered)
 
     def dashed(self, curve: Curve, wide: float, dash: float, gap: float) -> None:
@@ -77,12 +77,12 @@ class Sheet:
         self.paper.fill(self.circle(x, y, radius), white=white)
 
     def text(self, x: float, y: float, text: str, high: float, font: str | None = None) -> None:
-        """Write a text from the left, `high` training pixels from line to line."""
+        """Write a left-aligned text with a line height of `high` training pixels."""
         self.paper.write((x, y), text, high * self.px, str(_FONTS / (font or self.fonts[0])))
 
 
 def draw_text(sheet: Sheet) -> None:
-    """Write a page of letters, from titles down to lines that can hardly be read."""
+    """Write a page of text, from titles down to barely legible lines."""
     sheet.text(0.05, 0.03, sheet.words[3].title(), 30, sheet.fonts[1])
     y, first = 0.03 + 34 * sheet.px, 0
     for high in (18, 14, 12, 10, 9, 8, 7):
@@ -140,7 +140,7 @@ def draw_contours(sheet: Sheet) -> None:
 
 
 def draw_hatching(sheet: Sheet) -> None:
-    """Draw blocks and a ball that are shaded by parallel and crossed lines."""
+    """Draw blocks and a ball shaded by parallel and crossed lines."""
     for row in range(3):
         for column in range(3):
             x, y = 0.05 + 0.31 * column, 0.05 + 0.31 * row
@@ -331,7 +331,7 @@ def draw_circuit(sheet: Sheet) -> None:
 
 
 def draw_signature(sheet: Sheet) -> None:
-    """Draw three names by a pen whose line swells and thins."""
+    """Draw three names with a pen of varying width."""
     for row in range(3):
         y, size = 0.2 + 0.3 * row, 0.055 + 0.012 * row
         t = np.linspace(0, 1, 2400)
@@ -368,7 +368,7 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
 
 
 def drawing_of(kind: str, name: str, side_px: int) -> np.ndarray:
-    """One of `KINDS` of a set; float32, shape (side_px, side_px, 1), from 0 (black) to 1."""
+    """Return one of `KINDS` of a set; float32, shape (side_px, side_px, 1), 0 is black, 1 white."""
     sheet = Sheet(name, kind, side_px)
     KINDS[kind](sheet)
     return sheet.paper.values()

@@ -1,4 +1,4 @@
-"""The machine, versions and options of a measurement, and the device's two ceilings."""
+"""The machine, versions and options of a measurement, and the peak rates of the device."""
 
 import argparse
 import datetime
@@ -17,7 +17,7 @@ from neuralfield.system.device import Device
 
 
 def torch_unsupported_reason(arguments: argparse.Namespace | None = None) -> str | None:
-    """Why PyTorch is left out, or None; with options, `--no-peers` is such a reason."""
+    """Return the reason why PyTorch is left out, which may be the option `--no-peers`, or None."""
     if arguments is not None and not arguments.peers:
         return "--no-peers"
     if importlib.util.find_spec("torch") is None:
@@ -26,7 +26,7 @@ def torch_unsupported_reason(arguments: argparse.Namespace | None = None) -> str
 
 
 def available_peers(device: Device, arguments: argparse.Namespace) -> tuple[Any, ...]:
-    """PyTorch's float32 ways of running on the cores that `--threads` gives; none if left out."""
+    """Return PyTorch's float32 ways of running, on `--threads` cores; empty if it is left out."""
     if torch_unsupported_reason(arguments):
         return ()
     from torch_peers.fields import CPU_PEERS, PEERS, use_cores
@@ -37,7 +37,7 @@ def available_peers(device: Device, arguments: argparse.Namespace) -> tuple[Any,
 
 
 def describe_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The named options, the reason why peers are left out, and whether sizes are tiny."""
+    """Return the named options, the reason why peers are left out, and whether sizes are tiny."""
     found: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     if "peers" in arguments and (reason := torch_unsupported_reason(arguments)):
         found["peers"] = f"left out: {reason}"
@@ -47,7 +47,7 @@ def describe_options(arguments: argparse.Namespace, *names: str) -> dict[str, An
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Date, device, driver and versions. Clocks and limits are left as they were found."""
+    """Return date, device, driver and versions. Clocks and limits of the GPU are not changed."""
     found: dict[str, Any] = {
         "date (UTC)": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "device": device.name,
@@ -72,10 +72,10 @@ def describe(device: Device) -> dict[str, Any]:
 
 
 def measure_ceilings(device: Device, effort: Effort, *, quick: bool, with_peers: bool) -> Ceilings:
-    """Measure the rate of a large 16-bit matrix product, and of a copy that no cache holds.
+    """Measure the rate of a large 16-bit matrix product, and of a copy larger than the caches.
 
-    The product is computed by CuPy, and where peers are measured by PyTorch too: the faster counts.
-    On a CPU, which has no 16-bit matrix units, it is computed in float32.
+    The product is computed by CuPy and, if peers are measured on a GPU, by PyTorch; the faster
+    one counts. On a CPU, which has no 16-bit matrix units, the product is computed in float32.
     """
     side, copied = (256, 1 << 18) if quick else (8192, 1 << 28)
     xp = device.xp

@@ -1,4 +1,4 @@
-"""Parts `fidelity` and `original`: how well images are fitted, and how long that takes."""
+"""Parts `fidelity` and `original`: the quality and the time of fits of images."""
 
 import time
 from dataclasses import replace
@@ -21,7 +21,7 @@ _PHOTO_STEPS, _DRAWING_STEPS, _GRID_STEPS, _QUICK_STEPS = 2000, 3000, 1000, 20
 _STEPS_BETWEEN_CHECKS = 100
 SWEPT_LEARNING_RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 _SWEEP_SHARE = 40
-"""The runs that try a rate have this fraction of the epochs: one in so many."""
+"""Divisor of the number of epochs in the runs that try a learning rate."""
 
 
 class _PeerSteps(Protocol):
@@ -30,7 +30,7 @@ class _PeerSteps(Protocol):
 
 
 def measure_fidelity(context: Context, photo: Path, drawing: Path) -> None:
-    """Measure the dB on the training pixels, by Adam at a constant rate from the same weights."""
+    """Measure the dB on the training pixels, with Adam at a constant rate from the same weights."""
     quick = context.quick
     photo_values = images.photo(photo, quick=quick)
     for name, field, values, mode, steps, rate in (
@@ -57,8 +57,8 @@ def measure_original(
 ) -> None:
     """Measure the original network: full-batch gradient descent, cross-entropy, cosine annealing.
 
-    Without a learning rate, each of `SWEPT_LEARNING_RATES` is tried with a cosine of its own over
-    a fortieth of the epochs, and the one with the highest dB is taken.
+    Without a learning rate, each of `SWEPT_LEARNING_RATES` is tried with a cosine schedule over a
+    fortieth of the epochs, and the rate with the highest dB is used.
     """
     ours = CUDA_MIXED if context.device.kind == "gpu" else TAPE
     values = images.drawing(drawing, quick=context.quick)
@@ -105,7 +105,7 @@ def _task(
     schedule: str = "constant",
     **settings: Any,
 ) -> ImageTask:
-    """A task with all pixels in every step, fitted at their centres."""
+    """Return a task with all pixels in every step, fitted at their centres."""
     training = ImageTraining(
         steps=steps,
         batch_pixels=0,
@@ -134,7 +134,7 @@ def _train_with_peer(task: ImageTask, peer: Any, context: Context) -> dict[str, 
 
 
 def _train(task: ImageTask, steps: _PeerSteps, context: Context) -> dict[str, Any]:
-    """Take all steps of a task and measure the fit, unless the part's time ends first."""
+    """Take all steps of a task and measure the fit, unless the part's time limit ends first."""
     taken, wanted = 0, task.training.steps
     start_s = time.perf_counter()
     while taken < wanted and not context.deadline.passed:

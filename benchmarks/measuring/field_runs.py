@@ -22,7 +22,7 @@ from neuralfield.tasks.image.image_task import ImageTask
 
 IMAGES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
 LOOKS = 10
-"""The fit is measured so often in the last tenth of a training."""
+"""Default number of measurements of the fit in the last tenth of a training."""
 
 _ENLARGED = 4
 
@@ -35,7 +35,7 @@ class Fit(NamedTuple):
     seconds : float
         Time of the steps alone.
     lost_db : float
-        The most that the dB falls below its best so far, within the last tenth of the steps.
+        The largest drop of the dB below the best value so far, within the last tenth of the steps.
     """
 
     parameters: float
@@ -54,7 +54,7 @@ class ImagePair:
     small : ImageData
         The training image, reduced with a box filter.
     truth : ImageData
-        A multiple of the size, from the same source.
+        The true image from the same source, at a multiple of the size.
     """
 
     small: ImageData
@@ -62,17 +62,17 @@ class ImagePair:
 
     @classmethod
     def shipped(cls, name: str, side_px: int) -> "ImagePair":
-        """One of `IMAGES`, its longer side reduced to `side_px`."""
+        """Return the pair of one of `IMAGES`, whose longer side is reduced to `side_px`."""
         path, mode = IMAGES[name]
         source = read_image(path, mode=mode)
         return cls(resize_image(source, side_px), resize_image(source, _ENLARGED * side_px))
 
     def filter_db(self, name: str) -> float:
-        """PSNR of the training image enlarged with a filter, in dB."""
+        """Return the PSNR of the training image enlarged with a filter, in dB."""
         return psnr_db(self.enlarged(name).values(), self.truth.values())
 
     def enlarged(self, name: str) -> ImageData:
-        """The training image enlarged to the true image's size with a filter."""
+        """Return the training image enlarged to the true image's size with a filter."""
         return resize_image(self.small, (self.truth.width, self.truth.height), name)
 
 
@@ -83,7 +83,7 @@ class RenderedFit:
     Attributes
     ----------
     fit_db : float
-        PSNR at pixel centres. NaN, as render_db, if the training diverged.
+        PSNR at pixel centres. Like render_db, it is NaN if the training diverged.
     render_db : float
         PSNR at the true image's size.
     seconds : float
@@ -118,18 +118,18 @@ def fit(
     threads: int,
     looks: int = LOOKS,
 ) -> Fit:
-    """Train a field on an image with the engine that suits it, and measure the fit.
+    """Train a field on an image with an automatically chosen engine, and measure the fit.
 
     Parameters
     ----------
     field : dict
-        Its type and settings.
+        The field's type and settings.
     training : dict
         Settings of the section `training`.
     threads : int
         CPU cores to use.
     looks : int
-        How often the fit is measured in the last tenth of the steps, at least twice.
+        Number of measurements of the fit in the last tenth of the steps, at least two.
     """
     task = image_task(image, field, training)
     total, seconds, found_db = task.training.steps, 0.0, []
@@ -150,8 +150,9 @@ def fit_and_render(
     engine: str = "tape",
     threads: int = 1,
 ) -> RenderedFit:
-    """Train a network on the small image of a pair; measure the fit and the enlarged render. For
-    the other parameters see `fit`.
+    """Train a network on the small image of a pair; measure the fit and the enlarged render.
+
+    For the other parameters see `fit`.
     """
     task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:

@@ -1,6 +1,6 @@
-"""A process that takes one training step and prints when it was finished, for part `start`.
+"""A process that takes one training step and prints the time of its end, for part `start`.
 
-The time is that of the machine's monotonic clock, which all its processes share.
+The time is that of the machine's monotonic clock, which is the same for all processes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _ROW = STEPS[1]
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Take a step of a siren on an image of 200x200, tiny where it is to be quick."""
+    """Take a step of a siren on an image of 200x200, or on a tiny one with `--quick`."""
     device = select_device(arguments.device)
     row = _ROW.reduced() if arguments.quick else _ROW
     steps = TrainingSteps(row.task(arguments.precision), device, arguments.engine)

@@ -1,8 +1,9 @@
-"""A large image that is made anew for each measurement: terrain, line art and text.
+"""A large image that is generated for each measurement: terrain, line art and text.
 
-It is cut into squares that are made one by one, by several processes, and only from their places:
-the file is the same however many processes make it. Terrain is fractal noise with detail down to
-two pixels, and goes on from square to square; drawings and pages of text fill squares of their own.
+The image consists of squares that several processes generate one by one. Each square depends only
+on its place, so that the file does not depend on the number of processes. Terrain is fractal noise
+with detail down to two pixels, and is continuous across squares; drawings and pages of text fill
+squares of their own.
 """
 
 import os
@@ -18,24 +19,24 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 SQUARE_PX = 1024
-"""Side of the squares that are made at a time; a whole number of tiles of the file."""
+"""Side of the squares that are generated one by one; a multiple of the side of the file's tiles."""
 
 _TILE_PX = 256
 _TILE_BYTES = 3 * _TILE_PX**2
 
 _ROUGHNESS = 0.84
-"""Strength of an octave of the noise, as a factor on that of twice its size."""
+"""Ratio of the amplitude of an octave of the noise to that of the octave of twice its size."""
 
 _LEVELS, _COLOUR_LEVELS = (1, 9), (5, 9)
-"""Binary logarithms of the noise's cells in px, the smallest and the largest: of brightness and
-of colour."""
+"""Binary logarithms of the sides of the noise's smallest and largest cells in pixels, for
+brightness and for colour."""
 
 _GROUND = np.array([(0.24, 0.33, 0.16), (0.80, 0.72, 0.56)], np.float32)
 _WATER = np.array([(0.06, 0.16, 0.30), (0.22, 0.44, 0.54)], np.float32)
 _TINTS = np.array([(0.10, -0.02, -0.10), (-0.06, 0.08, -0.04)], np.float32)
 _PAPER, _INK = 243, 24
 _BLUR_PX = 0.8
-"""Standard deviation of the blur of what is drawn: edges as soft as a good scan's."""
+"""Standard deviation of the blur of drawings, so that edges are as soft as in a good scan."""
 
 _WORDS = (
     "the of and a in that for with from map road river hill bridge harbour station granite valley"
@@ -45,30 +46,30 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class TiledTiff:
-    """The places of tiles in a BigTIFF of 8-bit RGB, uncompressed, which has a fixed layout."""
+    """The fixed layout of a tiled, uncompressed BigTIFF of 8-bit RGB."""
 
     width: int
     height: int
 
     @property
     def across(self) -> int:
-        """Tiles in a row."""
+        """The number of tiles in a row."""
         return -(-self.width // _TILE_PX)
 
     @property
     def down(self) -> int:
-        """Rows of tiles."""
+        """The number of rows of tiles."""
         return -(-self.height // _TILE_PX)
 
     @property
     def first_byte(self) -> int:
-        """The place of the first tile."""
+        """The offset of the first tile in bytes."""
         return 4096 + 16 * self.across * self.down
 
     def header(self) -> bytes:
-        """Return all that comes before the tiles."""
+        """Return all bytes before the tiles."""
         count = self.across * self.down
-        lists_at = 2048  # after the tags: places of tiles, then their lengths
+        lists_at = 2048  # after the tags: offsets of tiles, then their lengths
         short, long, long8 = 3, 4, 16
         bits = struct.unpack("<Q", struct.pack("<4H", 8, 8, 8, 0))[0]
         tags = [
@@ -91,7 +92,7 @@ class TiledTiff:
         return (packed.ljust(lists_at, b"\0") + lists).ljust(self.first_byte, b"\0")
 
     def write(self, file: int, left: int, top: int, pixels: np.ndarray) -> None:
-        """Write pixels, whole tiles of them, to an open file."""
+        """Write an array of whole tiles to an open file."""
         rows = pixels.reshape(-1, _TILE_PX, pixels.shape[1] // _TILE_PX, _TILE_PX, 3)
         for row, tiles in enumerate(rows.transpose(0, 2, 1, 3, 4), top // _TILE_PX):
             shown = tiles[: self.across - left // _TILE_PX]
@@ -140,12 +141,12 @@ def square(column: int, row: int) -> np.ndarray:
 
 
 def _terrain(column: int, row: int) -> np.ndarray:
-    """Return land and water, in colours that vary from place to place."""
+    """Return an image of land and water, with varying colours."""
     height = _fractal(column, row, 0, *_LEVELS)
     shape = _fractal(column, row, 1, 3, _LEVELS[1])
     tints = np.stack([_fractal(column, row, 2 + n, *_COLOUR_LEVELS) for n in range(2)], axis=2)
     is_land = np.clip(40 * shape + 0.5, 0, 1)[..., None]
-    # smoother on water, and rougher where the land is high
+    # the noise is smoother on water, and rougher on high land
     light = np.clip(0.5 + height * (0.35 + 0.65 * is_land[..., 0] + shape), 0, 1)[..., None]
     ground = _GROUND[0] + light * (_GROUND[1] - _GROUND[0]) + 2 * tints @ _TINTS
     water = _WATER[0] + light * (_WATER[1] - _WATER[0])
@@ -153,7 +154,7 @@ def _terrain(column: int, row: int) -> np.ndarray:
 
 
 def _fractal(column: int, row: int, seed: int, first: int, last: int) -> np.ndarray:
-    """Return noise about 0, the sum of octaves; float32, shape (side, side)."""
+    """Return noise around 0, a sum of octaves; float32, shape (side, side)."""
     total = np.zeros((SQUARE_PX, SQUARE_PX), np.float32)
     for level in range(first, last + 1):
         cells = SQUARE_PX >> level
@@ -165,7 +166,7 @@ def _fractal(column: int, row: int, seed: int, first: int, last: int) -> np.ndar
 
 
 def _interpolated(values: np.ndarray, level: int) -> np.ndarray:
-    """Interpolate between columns, smoothly at each."""
+    """Interpolate smoothly between columns."""
     rising = ((np.arange(1 << level) + 0.5) / (1 << level)).astype(np.float32)
     rising = rising * rising * (3 - 2 * rising)
     between = values[:, :-1, None] + (values[:, 1:] - values[:, :-1])[..., None] * rising
@@ -173,7 +174,7 @@ def _interpolated(values: np.ndarray, level: int) -> np.ndarray:
 
 
 def _noise(columns: np.ndarray, rows: np.ndarray, seed: int) -> np.ndarray:
-    """Return a number from -0.5 to 0.5 for each corner of cells, which depends on its place."""
+    """Return a number from -0.5 to 0.5 for each corner of cells, determined by its place alone."""
     mixed = columns.astype(np.uint32) * np.uint32(73856093)
     mixed = mixed ^ (rows.astype(np.uint32) * np.uint32(19349663))[:, None]
     mixed ^= np.uint32((seed + 1) * 83492791 & 0xFFFFFFFF)
@@ -184,13 +185,13 @@ def _noise(columns: np.ndarray, rows: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _on_paper(ink: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return ink, from 0 to 255, on paper that has a hue of its own."""
+    """Return ink, from 0 to 255, on paper with a random hue."""
     paper = _PAPER - generator.integers(0, 16, 3)
     return (paper + (_INK - paper) * ink[..., None].astype(np.int32) // 255).astype(np.uint8)
 
 
 def _line_art(generator: np.random.Generator) -> np.ndarray:
-    """Draw circles, rays and curves with lines of different widths; uint8, where there is ink."""
+    """Draw circles, rays and curves with lines of different widths; return the ink as uint8."""
 
     def draw(page: ImageDraw.ImageDraw, scale: int) -> None:
         side = SQUARE_PX * scale
@@ -217,7 +218,7 @@ def _line_art(generator: np.random.Generator) -> np.ndarray:
 
 
 def _text(generator: np.random.Generator) -> np.ndarray:
-    """Set a page in one of several sizes; uint8, where there is ink."""
+    """Set a page of text in one of several sizes; return the ink as uint8."""
     size_px = int(generator.choice([24, 36, 48, 72]))
 
     def draw(page: ImageDraw.ImageDraw, scale: int) -> None:
@@ -235,7 +236,7 @@ def _font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _drawn(draw: Callable[[ImageDraw.ImageDraw, int], None], scale: int) -> np.ndarray:
-    """Return a square that is drawn at a multiple of its size, for smooth edges, and reduced."""
+    """Draw a square at a multiple of its size, and reduce it to get smooth edges."""
     page = Image.new("L", (SQUARE_PX * scale, SQUARE_PX * scale))
     draw(ImageDraw.Draw(page), scale)
     return np.asarray(page.reduce(scale).filter(ImageFilter.GaussianBlur(_BLUR_PX)))

@@ -1,4 +1,4 @@
-"""The images that fidelity is measured on."""
+"""Images for measurements of fidelity, and images in a folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,21 +20,21 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 
 
 def photo(path: Path, *, quick: bool) -> np.ndarray:
-    """A colour image, its longer side reduced to 768 pixels if it is larger."""
+    """Return a colour image, reduced to a longer side of 768 pixels if it is larger."""
     return _values(path, _QUICK_SIDE_PX if quick else _PHOTO_SIDE_PX, "rgb")
 
 
 def drawing(path: Path, *, quick: bool) -> np.ndarray:
-    """A grey image, its longer side reduced to 200 pixels if it is larger."""
+    """Return a grey image, reduced to a longer side of 200 pixels if it is larger."""
     return _values(path, _QUICK_SIDE_PX if quick else DRAWING_SIDE_PX, "grey")
 
 
 def images_in_folder(
     folder: Path, longest_px: int | None, factor: int
 ) -> Iterator[tuple[str, ImageData]]:
-    """The images of a folder by name, cut to sides that `factor` divides.
+    """Yield the names and images of a folder, cropped to sides that are multiples of `factor`.
 
-    An image whose longer side is above `longest_px` is reduced to it first.
+    An image whose longer side is above `longest_px` is first reduced to that side.
     """
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in _SUFFIXES:
@@ -46,7 +46,7 @@ def images_in_folder(
 
 
 def _values(path: Path, longer_px: int, mode: str) -> np.ndarray:
-    """Values of an image file; float32, shape (height, width, channels)."""
+    """Return the values of an image file; float32, shape (height, width, channels)."""
     image = read_image(path, mode=mode)
     if max(image.width, image.height) > longer_px:
         image = resize_image(image, longer_px)

@@ -1,4 +1,4 @@
-"""Line drawings made of curves: the truth that renders are compared with, known at every size.
+"""Line drawings made of curves, as references for renders of any size.
 
     python benchmarks/measuring/line_drawings.py --folder drawings --side 1000
 
@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 _SUPERSAMPLING = 4
-"""Each pixel is the mean of a square of this many subpixels a side."""
+"""Number of subpixels per side of a pixel, over which its value is averaged."""
 
 Curve = np.ndarray
 """float64, shape (n, 2): points x, y in [0, 1]."""
@@ -32,14 +32,14 @@ class Paper:
         self._draw.polygon([tuple(p) for p in outline * self._side], fill=255 if white else 0)
 
     def write(self, place: tuple[float, float], text: str, high: float, font: str) -> None:
-        """Write a text from its upper left corner, `high` in parts of the side."""
+        """Write a text from its upper left corner; `high` is a fraction of the side."""
         x, y = (self._side * part for part in place)
         self._draw.text((x, y), text, fill=0, font=ImageFont.truetype(font, self._side * high))
 
     def stroke(
         self, curve: Curve, widest: float, *, tapered: bool = True, white: bool = False
     ) -> None:
-        """Draw a line, `widest` in parts of the side, which as a brush's is thin at both ends."""
+        """Draw a brushed line, thin at both ends; `widest` is a fraction of the side."""
         share = np.linspace(0, 1, len(curve))
         swell = np.sqrt(np.sin(np.pi * share)) if tapered else np.ones_like(share)
         half = (0.5 * widest * np.maximum(swell, 0.12))[:, None]
@@ -52,7 +52,7 @@ class Paper:
             (curve + across)[1:],
             (curve + across)[:-1],
             strict=True,
-        ):  # piece by piece: a line may cross itself
+        ):  # piece by piece, because a line may cross itself
             self.fill(np.stack([a, b, c, d]), white=white)
         for point, radius in zip(
             curve[:: len(curve) // 200 + 1], half[:: len(curve) // 200 + 1], strict=True
@@ -61,7 +61,7 @@ class Paper:
             self._draw.ellipse(tuple(box), fill=255 if white else 0)
 
     def values(self) -> np.ndarray:
-        """The drawing; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""
+        """Return the drawing; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""
         whole = np.asarray(self._image, dtype=np.float32) / 255
         side = self._side // _SUPERSAMPLING
         blocks = whole.reshape(side, _SUPERSAMPLING, side, _SUPERSAMPLING)
@@ -69,7 +69,7 @@ class Paper:
 
 
 def through(*points: tuple[float, float], closed: bool = False) -> Curve:
-    """A smooth curve through some points (Catmull & Rom 1974)."""
+    """Return a smooth curve through some points (Catmull & Rom 1974)."""
     p = np.array(points, dtype=np.float64)
     p = np.concatenate([p[-1:], p, p[:2]]) if closed else np.concatenate([p[:1], p, p[-1:]])
     t = np.linspace(0, 1, 80, endpoint=False)[:, None]
@@ -166,7 +166,7 @@ def draw_faces(paper: Paper) -> None:
 
 
 def draw_waves(paper: Paper) -> None:
-    """Draw many swelling lines side by side, from as wide as a gap to hair-thin."""
+    """Draw many parallel lines of varying width, from the width of a gap to hair-thin."""
     x = np.linspace(0.03, 0.97, 800)
     for index in range(22):
         y = 0.06 + 0.04 * index + 0.03 * np.sin(2 * np.pi * (1.5 * x + 0.13 * index))
@@ -196,7 +196,7 @@ DRAWINGS: dict[str, Callable[[Paper], None]] = {
 
 
 def line_drawing(name: str, side_px: int) -> np.ndarray:
-    """One of `DRAWINGS`; float32, shape (side_px, side_px, 1), from 0 (black) to 1 (white)."""
+    """Return one of `DRAWINGS`; float32, shape (side_px, side_px, 1), 0 is black, 1 is white."""
     paper = Paper(side_px)
     DRAWINGS[name](paper)
     return paper.values()

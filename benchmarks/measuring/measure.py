@@ -1,4 +1,4 @@
-"""Timing, and reports: entries of numbers that become Markdown tables and JSON."""
+"""Timing, and reports of measurements as Markdown tables and JSON."""
 
 import json
 import math
@@ -15,14 +15,14 @@ from neuralfield.system.errors import NeuralfieldError
 
 @dataclass(frozen=True)
 class Effort:
-    """Length and number of the samples that something is timed by.
+    """Length and number of the samples of a timing.
 
     Attributes
     ----------
     sample_s : float
-        A sample is as many calls as take at least this long.
+        Minimum duration of a sample, which may have several calls.
     samples : int
-        The median of this many is reported.
+        Number of samples, of which the median is reported.
     """
 
     sample_s: float = 0.05
@@ -42,7 +42,7 @@ class Timing:
 
 
 class Deadline:
-    """The end of the time that a part may take; it is checked between measurements."""
+    """The end of a part's time limit, which is checked between measurements."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -50,23 +50,23 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether the time is used up."""
+        """Whether the time limit has passed."""
         return time.monotonic() >= self._end_s
 
 
 def synchronize_all_streams(device: Device) -> None:
-    """Wait for all work of the device, on every stream and by every library."""
+    """Wait for all work on the device, of every stream and every library."""
     if device.kind == "gpu":
         device.xp.cuda.Device().synchronize()
 
 
 def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Timing:
-    """Time one call among many, with the device idle at both ends of every sample.
+    """Measure the time of one call in samples of many calls; the device is idle between samples.
 
     Parameters
     ----------
     run : callable
-        Makes as many calls, one after another, as its argument says.
+        Makes the number of consecutive calls that its argument gives.
     """
 
     def sample_s(calls: int) -> float:
@@ -86,7 +86,7 @@ def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Ti
 
 @dataclass
 class Report:
-    """The results that were measured, and the reasons where they had to be left out.
+    """The measured results, and the reasons for results that had to be left out.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Report:
     failures: list[str] = field(default_factory=list)
 
     def add(self, part: str, row: str, system: str, **found: Any) -> None:
-        """Keep a result, and print it at once."""
+        """Record a result, and print it at once."""
         self.entries.append({"part": part, "row": row, "system": system} | found)
         shown = ", ".join(f"{k} {number_text(v)}" for k, v in found.items())
         print(f"{part} | {row} | {system} | {shown}", flush=True)
@@ -117,19 +117,19 @@ class Report:
         deadline: Deadline,
         measure: Callable[[], dict[str, Any]],
     ) -> None:
-        """Keep the result of `measure`, or the reason why there is none, and go on."""
+        """Record the result of `measure`, or the reason why there is none, without raising."""
         if deadline.passed:
             self.add(part, row, system, left_out=f"the part's {deadline.limit_s:g} s are used up")
             return
         try:
             found = measure()
-        except Exception as error:  # of any library: the other systems are still measured
+        except Exception as error:  # of any library, so that other systems are measured
             text = str(error) if isinstance(error, NeuralfieldError) else repr(error)
             found = {"left_out": " ".join(text.split())[:300]}
         self.add(part, row, system, **found)
 
     def require(self, passed: bool, what: str) -> None:
-        """Keep a check of correctness that failed."""
+        """Record a failed check of correctness, if `passed` is false."""
         if not passed:
             self.failures.append(what)
             print(f"WRONG: {what}", flush=True)
@@ -155,7 +155,7 @@ class Report:
         Parameters
         ----------
         columns : dict of quantity to heading
-            Entries without the first of these quantities have no line.
+            Entries without the first of these quantities are left out.
         """
         first = next(iter(columns))
         entries = [e for e in self.entries if e["part"] == part and first in e]
@@ -168,7 +168,7 @@ class Report:
             self.tables.append(markdown_table([title, "system", *shown.values()], lines))
 
     def left_out(self) -> list[str]:
-        """A line for each result that is missing, with the reason."""
+        """Return a line for each result that is missing, with the reason."""
         return [
             f"- {e['part']}, {e['row']}, {e['system']}: {e['left_out']}"
             for e in self.entries
@@ -188,21 +188,21 @@ class Report:
         Returns
         -------
         int
-            The exit status: 1 where a check of correctness failed, else 0.
+            The exit status: 1 if a check of correctness failed, else 0.
         """
         self.write(environment, output)
         print("\n" + self.markdown(environment))
         return 1 if self.failures else 0
 
     def write(self, environment: dict[str, Any], output: Path | None) -> None:
-        """Write the report as it is now; parameters as `publish`'s."""
+        """Write the report in its current state; for the parameters see `publish`."""
         if output:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(self.markdown(environment))
             output.with_suffix(".json").write_text(self.json(environment))
 
     def markdown(self, environment: dict[str, Any]) -> str:
-        """The whole report; tables last."""
+        """Return the whole report, with tables at the end."""
         facts = "\n".join(f"- {name}: {value}" for name, value in environment.items())
         sections = [facts]
         if self.left_out():
@@ -212,14 +212,14 @@ class Report:
         return "\n\n".join([*sections, *self.tables]) + "\n"
 
     def resume(self, output: Path, environment: dict[str, Any]) -> None:
-        """Take over the results of an earlier run with the same machine, versions and options.
+        """Load the results of an earlier run with the same machine, versions and options.
 
         Parameters
         ----------
         output : Path
-            The Markdown file that it wrote; entries are in the JSON file beside it.
+            The Markdown file of the earlier run; entries are in the JSON file beside it.
         environment : dict
-            That of this run; the date at which the first run began is added to it.
+            The environment of this run; the date of the start of the first run is added to it.
 
         Raises
         ------
@@ -239,26 +239,26 @@ class Report:
         self.failures += earlier["failures"]
 
     def has(self, row: str, system: str) -> bool:
-        """Whether a system's row has been measured."""
+        """Return whether a system's row has been measured."""
         return any(
             (entry["row"], entry["system"]) == (row, system) and "left_out" not in entry
             for entry in self.entries
         )
 
     def json(self, environment: dict[str, Any]) -> str:
-        """All entries, for programs."""
+        """Return all entries as JSON."""
         whole = {"environment": environment, "failures": self.failures, "entries": self.entries}
         return json.dumps(whole, indent=2) + "\n"
 
 
 def markdown_table(header: list[str], lines: list[list[str]]) -> str:
-    """A Markdown table, aligned to the right but for its first column."""
+    """Return a Markdown table, aligned to the right except for its first column."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
 
 
 def number_text(value: Any, digits: int = 3) -> str:
-    """A number as tables show it, with `digits` significant digits; anything else as it is."""
+    """Return a number with `digits` significant digits as text; other values unchanged as text."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -31,7 +31,7 @@ class Ours:
     engine : {"cpu", "cuda", "tape"}
     precision : {"mixed", "float32"}
     gradient_limit : float
-        The largest relative error of a gradient that still counts as correct.
+        Maximum relative error of a correct gradient.
     """
 
     name: str
@@ -47,22 +47,22 @@ TAPE = Ours("tape float32", "tape", "float32", 1e-3)
 
 
 def systems(device: Device) -> tuple[Ours, ...]:
-    """The engines and precisions of a device."""
+    """Return the engines and precisions of a device."""
     return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (CPU, TAPE)
 
 
 def image_task(
     image: ImageData, field: dict[str, Any], training: dict[str, Any]
 ) -> ImageTask | UpscalingTask:
-    """An image with the settings of a network and those of the section `training`."""
+    """Return a task of an image, the settings of a network and those of the section `training`."""
     settings = ImageTraining.from_mapping(training)
     return image_fit.image_task(image.values(), image.mode, network_settings(field), settings)
 
 
 class TrainingSteps:
-    """Training steps of a task by an engine; a call takes as many as its argument says.
+    """Training steps of a task by an engine; a call takes the number of steps in its argument.
 
-    Rows of the history, which wait for the device, are added only where `keep_best` needs them.
+    Rows of the history, which wait for the device, are added only if `keep_best` needs them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class TrainingSteps:
         release_memory(self._device)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The network's arrays on the host: now, or at its best where that is kept."""
+        """Return the current arrays of the network on the host, or the best ones if kept."""
         synchronize_all_streams(self._device)
         if self.trainer.best is not None:
             return self.trainer.best.arrays
@@ -111,7 +111,7 @@ class TrainingSteps:
 
 
 def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndarray]:
-    """The gradient of the first step by parameter, as Adam's first moment holds it."""
+    """Return the gradient of the first step by parameter, computed from Adam's first moment."""
     with TrainingSteps(task, device, engine) as steps:
         steps(1)
         synchronize_all_streams(device)
@@ -123,7 +123,7 @@ def first_gradient(task: Task, device: Device, engine: str) -> dict[str, np.ndar
 
 
 def relative_error(found: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
-    """||found - reference|| / ||reference|| over all parameters; NaN if any number is NaN."""
+    """Return ||found - reference|| / ||reference|| over all parameters; NaN if any is NaN."""
     pairs = [(found[name].astype(np.float64), reference[name]) for name in reference]
     difference = sum(float(np.sum((a - b) ** 2)) for a, b in pairs)
     return (difference / sum(float(np.sum(b**2)) for _, b in pairs)) ** 0.5
@@ -136,7 +136,7 @@ def checked_error(
     found: dict[str, np.ndarray],
     reference: dict[str, np.ndarray],
 ) -> float:
-    """The relative error of a gradient; the report counts one above the system's limit."""
+    """Return the relative error of a gradient, and report a failure if it exceeds the limit."""
     error = relative_error(found, reference)
     what = f"{row}, {system.name}: gradient is off by {error:.2g}"
     report.require(error <= system.gradient_limit, what)
@@ -149,13 +149,13 @@ def fit_db(
     device: Device,
     samples: int | str = 1,
 ) -> float:
-    """PSNR of a network on the training pixels, in dB.
+    """Return the PSNR of a network on the training pixels, in dB.
 
     Parameters
     ----------
     samples : int or "auto"
-        Points in each pixel. 1 is its centre; "auto" is as the workflow measures it: means over
-        pixels where the network was trained on those.
+        Points in each pixel. 1 is its centre; "auto" is as in the workflow, which uses means over
+        pixels for networks that were trained on such means.
     """
     record = {
         "precision": "float32",
@@ -167,12 +167,12 @@ def fit_db(
 
 
 def lost_db(found_db: Sequence[float]) -> float:
-    """Return the most that the dB falls below its best so far."""
+    """Return the largest drop of the dB below the best value so far."""
     return float(np.max(np.maximum.accumulate(found_db) - found_db))
 
 
 def release_memory(device: Device) -> None:
-    """Give freed GPU memory back to the driver, for other libraries."""
+    """Release freed GPU memory to the driver, for other libraries."""
     synchronize_all_streams(device)
     if device.kind == "gpu":
         device.xp.get_default_memory_pool().free_all_blocks()

@@ -1,6 +1,7 @@
-"""Pages of mixed kind, each a drawing with a photograph in it: the truth of renders of both.
+"""Mixed pages, each a drawing with a photograph in it, as references for renders.
 
-The sets differ in drawings, texts, colours and places, as those of drawing_kinds.py do.
+Like the sets of drawing_kinds.py, the sets differ in drawings and texts, and also in colours and
+places.
 """
 
 from typing import NamedTuple
@@ -34,7 +35,7 @@ PAGES = {
         "score": PageLayout("music", (0.1, 0.1, 0.1), (0.93, 0.91, 0.86), (0.1, 0, 0.9, 0.52)),
     },
 }
-"""The layouts of both sets: a to tune by, b to judge by."""
+"""The layouts of both sets: a for tuning, and b for evaluation."""
 
 
 def mixed_page(name: str, kind: str, photograph: ImageData, side_px: int) -> ImageData:
@@ -49,13 +50,13 @@ def mixed_page(name: str, kind: str, photograph: ImageData, side_px: int) -> Ima
 
 
 def photograph_place(name: str, kind: str, side_px: int) -> tuple[slice, slice]:
-    """Rows and columns of a page that hold the photograph."""
+    """Return the rows and columns of a page that contain the photograph."""
     left, top, right, bottom = (round(edge * side_px) for edge in PAGES[name][kind].box)
     return slice(top, bottom), slice(left, right)
 
 
 def _cut(photograph: ImageData, width: int, height: int) -> ImageData:
-    """The middle of a photograph, of another shape, at a size in pixels."""
+    """Crop the middle of a photograph to the proportions of a size in pixels, and resize it."""
     scale = min(photograph.width / width, photograph.height / height)
     across, down = int(scale * width), int(scale * height)
     left, top = (photograph.width - across) // 2, (photograph.height - down) // 2

@@ -1,4 +1,4 @@
-"""A preset or a network of config.yaml with changed settings, as it is named on a command line."""
+"""A preset or a network of config.yaml with changed settings, as given on a command line."""
 
 import sys
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from neuralfield.tasks.training_settings import ImageTraining, of_the_training
 
 @dataclass(frozen=True, eq=False)
 class PresetNetwork:
-    """A network as it is written on the command line, like ``quality steps=500``."""
+    """A network as given on the command line, like ``quality steps=500``."""
 
     text: str
     field: dict[str, Any]
@@ -26,7 +26,7 @@ class PresetNetwork:
 
     @classmethod
     def read(cls, text: str) -> "PresetNetwork":
-        """Read the name of a network, and the settings that are changed."""
+        """Parse the name of a network and its changed settings."""
         name, *changes = text.split()
         network = _network(name)
         training = of_the_training(network.pop("training"))
@@ -40,7 +40,7 @@ class PresetNetwork:
         return cls(text, network, training)
 
     def settings(self, image: ImageData) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings of the network for an image, and those of its training."""
+        """Return the settings of the network for an image, and those of its training."""
         kind = kind_of(image)
         training = with_choices_for(kind, self.training)
         chosen = {"output": "auto"} if self.field["type"] in FIELDS else {}

@@ -1,4 +1,4 @@
-"""The memory of a program and of all processes that it started."""
+"""The peak memory of a program and of all processes that it started."""
 
 import contextlib
 import threading
@@ -11,9 +11,9 @@ _SECONDS_BETWEEN_SAMPLES = 0.2
 
 
 class PeakMemory:
-    """Samples the resident memory of this process and those below it, added up, in a block.
+    """A context manager that samples the total resident memory of this process and its children.
 
-    Pages that processes share count for each of them.
+    Pages that several processes share are counted for each of them.
     """
 
     def __init__(self) -> None:

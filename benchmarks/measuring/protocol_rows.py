@@ -1,4 +1,4 @@
-"""The protocols of protocols.py: networks, how others trained them, and the dB they reached."""
+"""The protocols of protocols.py: networks, their training by others, and the dB of others."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ _PAPER_STEPS = 500
 _KODAK_SIDE_PX = 768
 
 DIV2K = "div2k"
-"""The images of FINER's authors; any number of them may be given, and their mean counts."""
+"""The images of FINER's authors; the result is the mean over the given images."""
 
 FINER_AS_AUTHORS = FINER | {"first_bias": 0.7071}
 HASHGRID_AS_AUTHORS = HASHGRID_16 | {"finest_resolution": 7006}
-"""The resolution grows by half from grid to grid."""
+"""Settings in which the resolution grows by a factor of 1.5 from grid to grid."""
 
 CAFE = {
     "type": "cafe",
@@ -36,18 +36,18 @@ WIRE = {"type": "wire", "hidden_layers": 3, "width": 181, "omega_0": 20.0, "scal
 
 @dataclass(frozen=True)
 class Protocol:
-    """A network, how it is trained, and the dB it reached elsewhere.
+    """A network, its training, and the dB that others have reached with it.
 
     Attributes
     ----------
     field : dict
         Type and settings, as in the config.
     image : {"kodim15", "kodim03", "drawing", "div2k"}
-        The training image; with ``div2k`` each image that is given, and the mean counts.
+        The training image; with ``div2k`` the result is the mean over the given images.
     others_db : float or None
-        Their dB; None for rows "as in the paper", which measure it in the same run.
+        The dB of others; None for rows "as in the paper", which measure it in the same run.
     source : str
-        Where the number is from.
+        The source of the number.
     schedule : {"cosine", "exponential", "constant"}
         An exponential schedule ends at a tenth of the rate.
     training : dict
@@ -55,7 +55,7 @@ class Protocol:
     side_px : int, optional
         Images with longer sides are reduced to this.
     of_program : dict
-        Settings that only the program in PyTorch has.
+        Settings for the program in PyTorch only.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Protocol:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The section `training`: all pixels in every step, by their centres."""
+        """Return the section `training`, with all pixels in every step, fitted at their centres."""
         ends = {"minimum_learning_rate": 0.1 * self.learning_rate}
         return {
             "supervision": "point",
@@ -87,7 +87,7 @@ class Protocol:
 
     @property
     def training_in_words(self) -> str:
-        """Optimizer, rate and schedule, for the table."""
+        """Describe optimizer, learning rate and schedule, for the table."""
         others = "".join(
             f", {name}" if value is True else f", {name} {value:g}"
             for name, value in self.training.items()
@@ -97,14 +97,14 @@ class Protocol:
         return f"{optimizer} {self.learning_rate:g}, {self.schedule}{others}"
 
     def reduced(self) -> "Protocol":
-        """A tiny row of the same kind."""
+        """Return a tiny protocol of the same kind."""
         return dataclasses.replace(
             self, field=reduced_field(self.field), steps=_QUICK_STEPS, side_px=_QUICK_SIDE_PX
         )
 
 
 def _kodak() -> Iterator[Protocol]:
-    """SIREN and its relatives at 768 x 512, 4,000 steps."""
+    """Yield SIREN and related networks at 768 x 512, with 4,000 steps."""
     wide, muon = SIREN | {"weight_scale": 1.5}, {"optimizer": "muon"}
     for image, siren, scaled, finer, both, muon_db in (
         ("kodim15", 34.6, 36.9, 36.8, 38.2, 39.4),
@@ -120,7 +120,7 @@ def _kodak() -> Iterator[Protocol]:
 
 
 def _grids() -> Iterator[Protocol]:
-    """Hash grids; at a constant rate the dB of the last step varies by chance, theirs too."""
+    """Yield hash grids; at a constant rate, the dB of the last step varies randomly in both."""
     beta2 = {"beta2": 0.99}
     for schedule, others in (
         ("constant", {}),
@@ -148,7 +148,7 @@ def _grids() -> Iterator[Protocol]:
 
 
 def _div2k() -> Iterator[Protocol]:
-    """Rows trained as FINER's authors do: the rate falls to a tenth."""
+    """Yield rows trained as by FINER's authors: the rate falls to a tenth."""
     for name, field, rate, db in (
         ("siren", SIREN, 5e-4, 40.06),
         ("finer", FINER_AS_AUTHORS, 5e-4, 42.13),
@@ -159,9 +159,10 @@ def _div2k() -> Iterator[Protocol]:
 
 
 def _papers() -> Iterator[Protocol]:
-    """Each field beside a program with its paper's formula.
+    """Yield each field for comparison with a program that has its paper's formula.
 
-    Where that differs from ours in more than random numbers, another row is without the difference.
+    If that formula differs from ours in more than random numbers, a further row is without the
+    difference.
     """
     clipped = {"gradient_clip_norm": 1.0, "minimum_learning_rate": 1e-5}
     for name, settings, rate, training, of_program in (
