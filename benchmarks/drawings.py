@@ -59,7 +59,7 @@ class DrawingScore(NamedTuple):
         return self.render_db - self.filter_db
 
     def cells(self) -> list[str]:
-        """The numbers as a table shows them."""
+        """Return the numbers as text for a table."""
         numbers = f"{self.render_db:.2f}", f"{self.filter_db:.2f}", f"{self.over_db:+.2f}"
         return [*numbers, f"{self.specks:.0f}", f"{self.ringing:.0f}", f"{self.seconds:.1f}"]
 

@@ -72,7 +72,7 @@ class Protocol:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the section `training`, with all pixels in every step, fitted at their centres."""
+        """The section `training`, with all pixels in every step, fitted at their centres."""
         ends = {"minimum_learning_rate": 0.1 * self.learning_rate}
         return {
             "supervision": "point",

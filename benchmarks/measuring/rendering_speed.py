@@ -1,4 +1,4 @@
-"""Part `drawing`: how many pixels a second a large image is rendered at."""
+"""Part `drawing`: the pixels per second of rendering a large image."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -30,15 +30,15 @@ _ROWS_PER_BLOCK, _QUICK_ROWS_PER_BLOCK = 128, 16
 _QUICK_WIDTH_PX = 96
 _CHECKED_ROWS = 8
 _CENTRE = np.zeros((1, 2))
-"""The one point in a pixel at which its value is taken."""
+"""The offset of the only sample of a pixel, its centre."""
 
 _TO_HOST, _BIT_DEPTH = "ours, to the host", 8
 _ERROR_LIMIT = 2e-2
-"""The largest error of rendered values, relative to their spread, that counts as correct."""
+"""Maximum error of correctly rendered values, relative to their spread."""
 
 
 class _Rendering(Protocol):
-    """Renders an image as many times as a call says, and keeps its first rows."""
+    """A callable that renders an image a given number of times, and returns its first rows."""
 
     def __call__(self, images: int) -> None: ...
 
@@ -48,7 +48,7 @@ class _Rendering(Protocol):
 
 
 class DeviceRendering:
-    """An image rendered by this package in blocks as for a file, and left on the device."""
+    """An image rendered by this package in blocks, as for a file, without a copy to the host."""
 
     def __init__(
         self, model: Model, size_px: tuple[int, int], device: Device, threads: int = 1
@@ -75,7 +75,7 @@ class DeviceRendering:
 
 
 class HostRendering:
-    """An image rendered by this package as for a file: in bands of whole levels, on the host."""
+    """An image rendered by this package as for a file: in bands, rounded to levels, on the host."""
 
     def __init__(self, model: Model, size_px: tuple[int, int], device: Device) -> None:
         self._bands = partial(
@@ -88,14 +88,14 @@ class HostRendering:
                 pass
 
     def first_block(self) -> np.ndarray:
-        """The first rows' values, clipped and rounded, shape (points, channels)."""
+        """Return the values of the first rows, clipped and rounded, shape (points, channels)."""
         with closing(self._bands()) as bands:
             band = next(bands)
             return band.reshape(-1, band.shape[2]) / np.float32(2**_BIT_DEPTH - 1)
 
 
 def measure_rendering(context: Context, width_px: int) -> None:
-    """Measure the rendering of networks of random weights, nearly in the proportions of 768x512."""
+    """Measure rendering with random weights, at nearly the proportions of 768x512."""
     width_px = _QUICK_WIDTH_PX if context.quick else width_px
     rows_per_block = _QUICK_ROWS_PER_BLOCK if context.quick else _ROWS_PER_BLOCK
     blocks = max(1, round(width_px * _SHAPE.height / _SHAPE.width / rows_per_block))
@@ -135,7 +135,7 @@ def rendering_rate(
 ) -> dict[str, Any]:
     """Render once and compare with float64; then time whole images.
 
-    Differences of up to `rounding`, half a level, are no error.
+    Differences of up to `rounding`, which is half a level, do not count as errors.
     """
     rendering = make()
     rendering(1)
@@ -181,7 +181,7 @@ def _ceiling(model: Model, context: Context) -> dict[str, Any]:
 
 
 def _exact_values(model: Model, size_px: tuple[int, int], device: Device) -> np.ndarray:
-    """The first rows in float64, clipped as for a file; shape (points, channels)."""
+    """Return the first rows in float64, clipped as for a file; shape (points, channels)."""
     columns, rows = _axes(model, size_px, device)
     values = model.network(device, "float64")(grid(columns, rows[:_CHECKED_ROWS]))
     return np.clip(to_host(values.data), 0, 1)

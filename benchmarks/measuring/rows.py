@@ -1,4 +1,4 @@
-"""Networks and images whose steps are timed, and the least time that the steps could take."""
+"""Networks and images whose steps are timed, and lower bounds of the times of the steps."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,8 +27,8 @@ _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
 _SIREN_BAR_MS = 1.4
 _STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
-"""An update reads and writes so many arrays of the parameters' size: weights, and moments or a
-moment and a direction."""
+"""Number of arrays of the parameters' size that an update reads and writes: the weights, and two
+moments, or a moment and a direction."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class StepRow:
 
     @property
     def rows(self) -> int:
-        """Count the points that pass through the network in a step."""
+        """The number of points that a step evaluates."""
         pixels = self.batch_pixels or self.width * self.height
         return pixels * max(1, self.footprint_points)
 
     def task(self, precision: str, optimizer: str | None = None) -> ImageTask:
-        """The step as a task, on random data and with random weights."""
+        """Return the step as a task, with random data and random weights."""
         footprint: dict[str, Any] = {}
         if self.footprint_points:
             footprint = {"footprint_points": self.footprint_points}
@@ -91,12 +91,12 @@ class StepRow:
         return ImageTask(values, self.mode, field_settings(self.field), settings)
 
     def network(self) -> CoordinateNetwork:
-        """The network with its initial weights, in float64 on the CPU."""
+        """Return the network with its initial weights, in float64 on the CPU."""
         task = self.task("float32")
         return build_field(task.field, task.shape, task.training.random_seed)
 
     def reduced(self) -> "StepRow":
-        """A step of the same kind that is small enough to try everything on a CPU."""
+        """Return a step of the same kind that is small enough to test everything on a CPU."""
         width, height = self.width // _REDUCTION, self.height // _REDUCTION
         return replace(self, field=reduced_field(self.field), width=width, height=height)
 
@@ -140,7 +140,8 @@ STEPS = (
         optimizer="muon",
     ),
 )
-"""The rows `fourier` have a sine and a cosine of each of 20 frequencies, and relu."""
+"""Rows whose steps are timed. The inputs of the rows `fourier` are a sine and a cosine of each of
+20 frequencies; their activation is relu."""
 
 BATCHES = tuple(
     StepRow(
@@ -154,11 +155,14 @@ BATCHES = tuple(
     )
     for pixels in (32_768, 65_536, 262_144)
 )
-"""Steps of some pixels of an image, as tiles of a large one take them."""
+"""Steps on some pixels of an image, as in the tiles of a large image."""
 
 
 def footprint_rows(points: int) -> tuple[StepRow, StepRow]:
-    """Footprint supervision, and point supervision of as many rows by `points` times the height."""
+    """Return footprint supervision, and point supervision with as many rows on a larger image.
+
+    The second image is `points` times as high as the first one.
+    """
     return (
         StepRow(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
         StepRow("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
@@ -166,14 +170,14 @@ def footprint_rows(points: int) -> tuple[StepRow, StepRow]:
 
 
 def reduced_field(field: dict[str, Any]) -> dict[str, Any]:
-    """A tiny network of the same kind."""
+    """Return a tiny network of the same kind."""
     if field["type"] == "mlp":
         return field | {"widths": [16, 16, 32, 16, 8, 8, 8]}
     return field | {"width": 16}
 
 
 def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> np.ndarray:
-    """An image of a few random sines and noise; float32, shape (height, width, channels)."""
+    """Return an image of random sines and noise; float32, shape (height, width, channels)."""
     generator = np.random.default_rng(random_seed)
     channels = CHANNELS[mode]
     x, y = np.linspace(-1, 1, width)[None, :, None], np.linspace(-1, 1, height)[:, None, None]
@@ -187,10 +191,10 @@ def random_values(width: int, height: int, mode: str, random_seed: int = 0) -> n
 
 
 def training_multiply_adds(row: StepRow) -> int:
-    """Multiply-adds of a step: one forward and two backward for each row and weight.
+    """Return the multiply-adds of a step: one forward and two backward for each row and weight.
 
-    The first layer has one backward, because no gradient with respect to the position is needed,
-    unless its inputs are trained.
+    The first layer has only one backward, because no gradient with respect to the position is
+    needed, unless its inputs are trained.
     """
     network = row.network()
     first, *others = network.layers
@@ -200,9 +204,10 @@ def training_multiply_adds(row: StepRow) -> int:
 
 
 def training_bytes(row: StepRow) -> int:
-    """Bytes that a step has to move: the targets once, and the optimizer's arrays in and out.
+    """Return the minimum bytes that a step moves: the targets, and the optimizer's arrays.
 
-    Positions follow from the pixel's number, and all other values could stay on the chip.
+    The targets are loaded once, and the optimizer's arrays are loaded and stored. Positions are
+    computed from the index of the pixel, and all other values could stay on the chip.
     """
     targets = row.width * row.height * CHANNELS[row.mode] * _FLOAT32_BYTES
     state = 2 * _STATE_ARRAYS[row.optimizer] * row.network().parameter_count * _FLOAT32_BYTES
@@ -210,18 +215,18 @@ def training_bytes(row: StepRow) -> int:
 
 
 def rendering_multiply_adds(network: CoordinateNetwork) -> int:
-    """Multiply-adds of a rendered pixel: one for each weight."""
+    """Return the multiply-adds of a rendered pixel: one for each weight."""
     return sum(layer.fan_in * layer.fan_out for layer in network.layers)
 
 
 def rendering_bytes(network: CoordinateNetwork) -> int:
-    """Bytes that have to be moved for a rendered pixel: its values, written once."""
+    """Return the minimum bytes that are moved for a rendered pixel: its values, stored once."""
     return network.layers[-1].fan_out * _FLOAT32_BYTES
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The most that the device can do, as measured in the same run.
+    """The peak rates of the device, measured in the same run.
 
     Attributes
     ----------
@@ -235,5 +240,5 @@ class Ceilings:
     copy_bytes_per_s: float
 
     def floor_s(self, multiply_adds: float, moved_bytes: float) -> float:
-        """The least time for some arithmetic and some moved bytes: the larger of the two times."""
+        """Return the minimum time for arithmetic and moved bytes: the larger of the two times."""
         return max(2 * multiply_adds / self.matrix_flop_per_s, moved_bytes / self.copy_bytes_per_s)

@@ -1,4 +1,4 @@
-"""Samples of what the threads of a workflow's jobs do, by a module that Python imports at start."""
+"""Stack samples of the threads of a workflow's jobs, by a module that Python imports at start."""
 
 import atexit
 import os
@@ -18,7 +18,7 @@ _WAITING = ("threading.py", "queue.py", "thread.py")
 
 
 def sample_jobs(folder: Path) -> None:
-    """Have all jobs that are started from now on write their samples into a folder."""
+    """Make all jobs that start from now on write their samples into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     own = Path(__file__).resolve().parents[1]
     (folder / "sitecustomize.py").write_text(
@@ -31,7 +31,7 @@ def sample_jobs(folder: Path) -> None:
 
 
 def begin(folder: str) -> None:
-    """Sample this process until it ends, if it is a job."""
+    """Sample this process until it ends, if it runs a job."""
     scripts = [argument for argument in sys.orig_argv if _SCRIPTS in argument]
     if scripts:
         name = scripts[0].rsplit("/", 1)[1].split(".")[1]
@@ -41,14 +41,14 @@ def begin(folder: str) -> None:
 
 
 class _Samples:
-    """Counts of the functions seen, in the main thread and in all others together."""
+    """Counts of the sampled functions, for the main thread and for all other threads."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._started_s = path, time.perf_counter()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def take(self) -> None:
-        """Look at all threads but this one, again and again."""
+        """Sample all threads except this one periodically."""
         own, main = threading.get_ident(), threading.main_thread().ident
         while True:
             time.sleep(_INTERVAL_S)
@@ -76,6 +76,6 @@ class _Samples:
 
 
 def print_samples(folder: Path) -> None:
-    """Print the samples of one job of each script, which is any of them."""
+    """Print the samples of an arbitrary job of each script."""
     for path in {path.name.split(".")[0]: path for path in sorted(folder.glob("*.txt"))}.values():
         print(f"\n{path.read_text()}", flush=True)

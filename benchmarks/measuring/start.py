@@ -1,4 +1,4 @@
-"""Part `start`: how long a process takes to its first training step."""
+"""Part `start`: the time from the start of a process to its first training step."""
 
 import os
 import statistics
@@ -30,7 +30,7 @@ def measure_start(context: Context) -> None:
 
 def _start(ours: Ours, context: Context) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        # the driver keeps a cache of its own
+        # the driver has a cache of its own
         caches = {"CUPY_CACHE_DIR": f"{folder}/cupy", "CUDA_CACHE_PATH": f"{folder}/driver"}
         command = [sys.executable, str(_SCRIPT), context.device.kind, ours.engine, ours.precision]
         if context.quick:
@@ -47,7 +47,7 @@ def _start(ours: Ours, context: Context) -> dict[str, Any]:
 def _seconds_to_first_step(
     command: list[str], environment: dict[str, str], limit_s: float
 ) -> float:
-    """Seconds from the process's start to the end of its first step.
+    """Return the seconds from the process's start to the end of its first step.
 
     Raises
     ------

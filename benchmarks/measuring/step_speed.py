@@ -1,4 +1,4 @@
-"""Parts `steps`, `footprint` and `allocations`: one training step, in steady state."""
+"""Parts `steps`, `footprint` and `allocations`: a training step in steady state."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ _SETTLING_STEPS = 20
 
 
 def measure_steps(context: Context, chosen: str = "") -> None:
-    """Check the gradient of each of `rows.STEPS` and measure its time, by every engine and peer.
+    """Check the gradient of each of `rows.STEPS` and measure its time, for every engine and peer.
 
     Rows whose names do not contain `chosen` are left out.
     """
@@ -26,14 +26,14 @@ def measure_steps(context: Context, chosen: str = "") -> None:
 
 
 def measure_footprint(context: Context, points: int) -> None:
-    """Measure footprint supervision against point supervision of as many rows."""
+    """Measure footprint supervision, and point supervision of as many rows for comparison."""
     rows = [context.sized(row) for row in footprint_rows(points)]
     _measure(context, "footprint", rows, ())
     context.report.add_table("footprint", "million_points_per_s", "million points a second")
 
 
 def measure_allocations(context: Context) -> None:
-    """Count what a training allocates on the GPU once it runs, which should be nothing."""
+    """Count the allocations of a running training on the GPU, of which there should be none."""
     row = context.sized(STEPS[0])
     for system in systems(context.device):
         count = partial(_count_allocations, row, system, context.device)
@@ -148,7 +148,7 @@ def _count_allocations(row: StepRow, ours: Ours, device: Device) -> dict[str, An
     cuda, pool = device.xp.cuda, device.xp.get_default_memory_pool()
 
     class Counter(cuda.MemoryHook):
-        """Counts the blocks that CuPy's pool hands out, and those that it gets from the driver."""
+        """A hook that counts the blocks that CuPy's pool allocates, and those of the driver."""
 
         name = "Counter"
         from_pool = from_driver = 0

@@ -1,4 +1,4 @@
-"""Timing in turns, so that whatever else the machine does slows all systems alike."""
+"""Timing in turns, so that other load on the machine slows all systems equally."""
 
 import math
 import time
@@ -10,12 +10,12 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 Work = Callable[[int], Any]
-"""Does something as many times as its argument says."""
+"""A function that repeats some work as many times as its argument gives."""
 
 
 @dataclass
 class Sample:
-    """Seconds of one call on the clock, and of all cores together."""
+    """The wall-clock seconds of one call, and the seconds of all cores together."""
 
     clock_s: float
     cores_s: float
@@ -43,7 +43,7 @@ def in_turns(works: dict[str, Work], rounds: int, sample_s: float) -> dict[str, 
 
 
 def ratios(numerators: list[Sample], denominators: list[Sample]) -> Sample:
-    """The median ratios of times that were taken in the same turn."""
+    """Return the median ratios of times that were measured in the same turn."""
     pairs = list(zip(numerators, denominators, strict=True))
     return Sample(
         median(above.clock_s / below.clock_s for above, below in pairs),
@@ -52,12 +52,12 @@ def ratios(numerators: list[Sample], denominators: list[Sample]) -> Sample:
 
 
 def medians(samples: list[Sample]) -> Sample:
-    """The median times."""
+    """Return the median times."""
     return Sample(median(s.clock_s for s in samples), median(s.cores_s for s in samples))
 
 
 def with_one_core_blas(work: Work) -> Work:
-    """The work with each matrix product on one core, as `fit` has it: engines use the threads."""
+    """Return the work with BLAS on one core, as in `fit`: engines use threads themselves."""
 
     def run(calls: int) -> None:
         with threadpool_limits(1):

@@ -24,18 +24,18 @@ def write_config(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def run_workflow(folder: Path, *options: str) -> float:
-    """Run Snakemake in a folder, with its output in a file there, and return the seconds it took.
+    """Run Snakemake in a folder, with its output in a file there, and return its seconds.
 
     Raises
     ------
     SystemExit
-        If Snakemake fails; with the end of its output.
+        If Snakemake fails; the message is the end of its output.
     """
     return run_apart(folder, *options)[0]
 
 
 def run_apart(folder: Path, *options: str) -> tuple[float, float]:
-    """Do as `run_workflow`, and return the seconds in which no job ran, too: Snakemake's own."""
+    """Run Snakemake like `run_workflow`, and also return the seconds in which no job ran."""
     command = [sys.executable, "-m", "snakemake", "--snakefile", os.fspath(ROOT / "Snakefile")]
     log = folder / _LOG_NAME
     started_s = time.perf_counter()

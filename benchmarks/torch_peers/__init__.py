@@ -1,1 +1,1 @@
-"""The same computations in PyTorch, to compare with."""
+"""The same computations in PyTorch, for comparison."""

@@ -1,4 +1,4 @@
-"""The same classifier in PyTorch, written as someone who knows it well would write it."""
+"""The same classifier in PyTorch, written as an experienced user would write it."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from torch_peers.fields import Peer, captured, torch_device
 
 
 class TorchClassifier(torch.nn.Module):
-    """The network of a task, with its first weights; images in the order (n, c, h, w)."""
+    """The network of a task with its initial weights; images have the order (n, c, h, w)."""
 
     def __init__(self, task: ClassifierTask, device: torch.device) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class TorchClassifier(torch.nn.Module):
         self.to(device, memory_format=torch.channels_last)
 
     def _channels_first(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows for values in the order (places, channels) brought into (channels, places)."""
+        """Reorder rows for values from (places, channels) to (channels, places)."""
         split = rows.reshape(self._last_places, self._last_channels, -1)
         return split.transpose(0, 1).reshape(rows.shape)
 
@@ -53,7 +53,7 @@ class TorchClassifier(torch.nn.Module):
         return split.transpose(0, 1).reshape(rows.shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits, shape (n, classes)."""
+        """Return the logits, shape (n, classes)."""
         for convolution in self.convolutions:
             x = functional.relu(functional.max_pool2d(convolution(x), self.pool))
         x = x.flatten(1)
@@ -63,7 +63,7 @@ class TorchClassifier(torch.nn.Module):
         return last(x)
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """Return those of each parameter, under our names and in our shapes."""
+        """Return the gradient of each parameter, with this package's names and shapes."""
         found = {}
         for number, own in enumerate([*self.convolutions, *self.linears]):
             weight = own.weight.grad.detach()
@@ -79,14 +79,14 @@ class TorchClassifier(torch.nn.Module):
 
 
 class ClassifierSteps:
-    """Steps of a task; call it with how many. Images stay on the device as bytes.
+    """Steps of a task; a call takes the given number of steps. Images stay on the device as bytes.
 
     Parameters
     ----------
     task : ClassifierTask
-        With Adam, and without dropout.
+        A task with Adam, and without dropout.
     peer : Peer
-        Not of 16 bits.
+        A peer that does not use 16 bits.
     """
 
     def __init__(self, task: ClassifierTask, device: Device, peer: Peer) -> None:
@@ -115,7 +115,7 @@ class ClassifierSteps:
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         torch.backends.cudnn.allow_tf32 = self.peer.matmul_precision != "highest"
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
-            # it reads its samples from where they are copied to
+            # the graph reads its samples from `self._samples`, which each step overwrites
             self._graph = captured(self._step, self.optimizer)
         step = self._graph.replay if self._graph else self._step
         for _ in range(steps):
@@ -123,7 +123,7 @@ class ClassifierSteps:
             step()
 
     def first_gradient(self, samples: np.ndarray) -> dict[str, np.ndarray]:
-        """The gradient of some samples at the present weights, by parameter."""
+        """Return the gradient of some samples at the current weights, by parameter."""
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         torch.backends.cudnn.allow_tf32 = self.peer.matmul_precision != "highest"
         self._samples.copy_(torch.from_numpy(samples))
@@ -131,7 +131,7 @@ class ClassifierSteps:
         return self.network.gradients()
 
     def _next_samples(self) -> torch.Tensor:
-        """Each once in every epoch, in a random order."""
+        """Return the next samples of an epoch, in which each sample occurs once in random order."""
         batch = len(self._samples)
         if self._used + batch > len(self._order):
             order = torch.randperm(len(self._labels), device=self.device)

@@ -1,4 +1,4 @@
-"""The same steps and renders in PyTorch, written as someone who knows it well would write them."""
+"""The same steps and renders in PyTorch, written as an experienced user would write them."""
 
 import gc
 from collections.abc import Callable
@@ -27,13 +27,13 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "gaussian": lambda z, frequency: torch.exp(-((frequency * z) ** 2)),
 }
 Encoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
-"""The part of the inputs that no step changes: themselves, or rows of a hash grid's table, shape
+"""The constant part of the inputs: the inputs themselves, or rows of a hash grid's table, shape
 (n, levels, 4), and their weights."""
 
 _WARM_UP_STEPS = 3
 _LARGEST_HALF_DERIVATIVE = 2**-8
-"""If the loss's derivative for one value is about this, a sum of it over all points stays below
-the largest 16-bit number, and the gradients further down do not vanish."""
+"""The scaled derivative of the loss with respect to one value. With about this value, sums over all
+points do not overflow 16-bit numbers, and gradients of earlier layers do not underflow."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Peer:
     Attributes
     ----------
     compiled : bool
-        torch.compile, and on a GPU the whole step captured in a CUDA graph.
+        Whether to use torch.compile and, on a GPU, to capture the whole step in a CUDA graph.
     matmul_precision : {"highest", "high"}
-        float32 products in float32, or with TF32 allowed.
+        Whether float32 products are computed in float32, or may use TF32.
     half : bool
-        Autocast to float16, with a static scale on the loss.
+        Whether to use autocast to float16, with a static scale of the loss.
     gradient_limit : float
-        The largest relative error of a gradient that still counts as correct.
+        Maximum relative error of a correct gradient.
     """
 
     name: str
@@ -69,7 +69,7 @@ CPU_PEERS = (EAGER, COMPILED)
 
 
 class TorchNetwork(torch.nn.Module):
-    """A coordinate network with the weights of one of ours."""
+    """A coordinate network with the weights of one of this package's networks."""
 
     def __init__(self, network: CoordinateNetwork, device: torch.device) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class TorchNetwork(torch.nn.Module):
         self.to(device)
 
     def encode(self, coordinates: torch.Tensor) -> Encoded:
-        """Coordinates, shape (n, 2), to the first layer's inputs; always in float32."""
+        """Encode coordinates, shape (n, 2), as inputs of the first layer; always in float32."""
         x, y = coordinates[:, :1], coordinates[:, 1:]
         if isinstance(self.encoding, Identity):
             return coordinates
@@ -117,7 +117,7 @@ class TorchNetwork(torch.nn.Module):
         return torch.cat(features, dim=1)
 
     def forward(self, encoded: Encoded) -> torch.Tensor:
-        """The last layer's numbers, before the output function, in float32."""
+        """Return the values of the last layer before the output function, in float32."""
         if isinstance(encoded, torch.Tensor):
             x = encoded
         else:
@@ -133,19 +133,19 @@ class TorchNetwork(torch.nn.Module):
         return last(x).float()
 
     def values(self, z: torch.Tensor) -> torch.Tensor:
-        """The output function."""
+        """Apply the output function."""
         if self.output.name == "sigmoid":
             return torch.sigmoid(self.output.steepness * z)
         return 0.5 * z + 0.5
 
     def loss(self, z: torch.Tensor, target: torch.Tensor, name: str) -> torch.Tensor:
-        """Mean over all values; cross-entropy from the logits, as PyTorch advises."""
+        """Return the mean loss; cross-entropy is computed from logits, as PyTorch recommends."""
         if name == "binary_cross_entropy":
             return functional.binary_cross_entropy_with_logits(self.output.steepness * z, target)
         return functional.mse_loss(self.values(z), target)
 
     def named(self, of: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, np.ndarray]:
-        """Return what `of` gives for each parameter, under our names and in our shapes."""
+        """Return `of` applied to each parameter, with this package's names and shapes."""
         arrays = {}
         for name, parameter in self.linears.named_parameters():
             array = of(parameter).detach().cpu().numpy()
@@ -156,13 +156,13 @@ class TorchNetwork(torch.nn.Module):
 
 
 class FieldSteps:
-    """Full-batch steps of a task under point supervision; call it with how many.
+    """Full-batch steps of a task with point supervision; a call takes the given number of steps.
 
-    Positions do not change from step to step, so they are encoded once, before the first.
+    Positions are the same in each step, and are therefore encoded once before the first step.
     """
 
     def __init__(self, task: ImageTask, device: Device, peer: Peer) -> None:
-        torch._dynamo.reset()  # else a new network counts as a recompilation of the last one
+        torch._dynamo.reset()  # otherwise a new network counts as a recompilation of the last one
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss
         network = build_field(task.field, shape, settings.random_seed)
@@ -197,20 +197,20 @@ class FieldSteps:
         if self.peer.compiled and self._graph is None and self.device.type == "cuda":
             self._graph = captured(self._step, self.optimizer)
         step = self._graph.replay if self._graph else self._step
-        # the far ends of bells are numbers so small that processors are slow at them
+        # the tails of Gaussians are denormal numbers, with which processors are slow
         torch.set_flush_denormal(True)
         for _ in range(steps):
             step()
-        torch.set_flush_denormal(False)  # of this thread, in which others are timed too
+        torch.set_flush_denormal(False)  # for other systems timed in this thread
 
     def first_gradient(self) -> dict[str, np.ndarray]:
-        """The gradient at the present weights, by parameter."""
+        """Return the gradient at the current weights, by parameter."""
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         self._backward()
         return self.field.named(_gradient)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The network as it is now, on the host, as our models keep it."""
+        """Return the current arrays of the network on the host, in the form of our models."""
         arrays = self.field.named(lambda parameter: parameter)
         if isinstance(self.field.encoding, FourierFeatures | FourierChebyshev):
             arrays["encoding.frequencies"] = self.field.frequencies.cpu().numpy()
@@ -234,12 +234,12 @@ class FieldSteps:
 
 
 class TorchRendering:
-    """An image rendered on the device, some rows at a time; call it with how many images.
+    """An image rendered on the device in blocks of rows; a call renders a given number of images.
 
     Parameters
     ----------
     network : CoordinateNetwork
-        In float64 on the CPU.
+        The network in float64 on the CPU.
     shape : ImageShape
         The shape of the training image.
     size_px : (int, int)
@@ -276,7 +276,7 @@ class TorchRendering:
                     block.copy_(self._render(rows))
 
     def first_block(self) -> np.ndarray:
-        """The first rows' values, shape (rows_per_block * width, channels)."""
+        """Return the values of the first rows, shape (rows_per_block * width, channels)."""
         return self.image[0].cpu().numpy()
 
     def _block(self, rows: torch.Tensor) -> torch.Tensor:
@@ -289,7 +289,7 @@ class TorchRendering:
 
 
 def captured(step: Callable[[], None], optimizer: torch.optim.Optimizer) -> torch.cuda.CUDAGraph:
-    """A step as a graph; its gradients live in the graph's memory and are written anew."""
+    """Capture a step as a graph; its gradients are in the graph's memory and overwritten."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -309,7 +309,7 @@ def _gradient(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def repeated_product(*factors: Any) -> Callable[[int], None]:
-    """Return a function that multiplies two square CuPy matrices as often as its argument says."""
+    """Return a function that multiplies two square CuPy matrices a given number of times."""
     left, right = (torch.from_dlpack(factor) for factor in factors)
     product = torch.empty_like(left)
 
@@ -321,12 +321,12 @@ def repeated_product(*factors: Any) -> Callable[[int], None]:
 
 
 def torch_device(device: Device) -> torch.device:
-    """PyTorch's name of a device.
+    """Return PyTorch's device for a device of this package.
 
     Raises
     ------
     RuntimeError
-        It is a GPU that this PyTorch cannot use.
+        If the device is a GPU that this PyTorch cannot use.
     """
     if device.kind == "gpu" and not torch.cuda.is_available():
         raise RuntimeError(f"PyTorch {torch.__version__} cannot use the GPU")
@@ -334,13 +334,13 @@ def torch_device(device: Device) -> torch.device:
 
 
 def use_cores(threads: int) -> None:
-    """Work with so many threads, on the CPU."""
+    """Set the number of PyTorch's threads on the CPU."""
     torch.set_num_threads(threads)
 
 
 def release_memory() -> None:
-    """Give freed memory back to the GPU, for other libraries."""
-    torch._dynamo.reset()  # a compiled method and its object hold each other
+    """Release freed GPU memory, for other libraries."""
+    torch._dynamo.reset()  # a compiled method and its object refer to each other
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""The hash grid of Mueller et al. 2022 in PyTorch, as their library, tiny-cuda-nn, has it.
+"""The hash grid of Mueller et al. 2022 in PyTorch, as in their library tiny-cuda-nn.
 
-Positions, resolutions, hash, initial numbers and the network are those of its grid encoding and
-its fully fused network; of the arithmetic there is float32, and the library's own float16.
+Positions, resolutions, hash, initial values and the network are those of its grid encoding and its
+fully fused network. The arithmetic is float32, or the library's own float16.
 """
 
 import math
@@ -18,7 +18,7 @@ _LOSS_SCALE = 128.0
 
 
 class WeightedRows(torch.autograd.Function):
-    """Sums of four weighted rows of a table each, and its gradient, in the table's precision."""
+    """Weighted sums of four rows of a table each, and their gradient, in the table's precision."""
 
     @staticmethod
     def forward(
@@ -43,9 +43,9 @@ class WeightedRows(torch.autograd.Function):
 
 
 class HashGrid(nn.Module):
-    """Features of the corners around each point, interpolated bilinearly, for each of some grids.
+    """Bilinearly interpolated features of the corners around each point, for several grids.
 
-    Grid l has N_min b ** l - 1 cells, which need not be a whole number, shifted by half a cell.
+    Grid l has N_min b ** l - 1 cells, which may be a fractional number, shifted by half a cell.
     """
 
     def __init__(self, levels: int, features: int, log2_table_size: int, base: int, finest: int):
@@ -62,7 +62,7 @@ class HashGrid(nn.Module):
         self.table = nn.Parameter(torch.empty(start, features).uniform_(-1e-4, 1e-4))
 
     def corners(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the table and their weights, both of shape (4, points * levels)."""
+        """Return rows of the table and their weights, both of shape (4, points * levels)."""
         all_rows, all_weights = [], []
         for cells, side, start, rows in self.grids:
             position = (points + 1) / 2 * cells + 0.5
@@ -81,12 +81,12 @@ class HashGrid(nn.Module):
 
 
 class HashGridNetwork(nn.Module):
-    """A hash grid before relu layers without biases, whose values begin near 0, black.
+    """A hash grid followed by relu layers without biases, whose initial values are near 0, black.
 
-    With `grey` they begin at 0.5, as ours do. With `our_layers` what follows the grid is ours: He's
-    initial weights, biases, and (1 + z) / 2. With `half` numbers, sums and gradients are in
-    float16, gradients times 128 on their way back, and float32 keeps what is trained: the library's
-    arithmetic.
+    With `grey`, the initial values are 0.5, as in this package. With `our_layers`, the layers after
+    the grid are those of this package: He's initial weights, biases, and (1 + z) / 2. With `half`,
+    the arithmetic is that of the library: values, sums and gradients are in float16, gradients are
+    scaled by 128 in the backward pass, and the trained parameters are in float32.
     """
 
     def __init__(self, grid: HashGrid, sizes: list[int], half: bool, grey: bool, our_layers: bool):
@@ -96,7 +96,7 @@ class HashGridNetwork(nn.Module):
         self._dtype = torch.float16 if half else torch.float32
         self.layers = nn.ModuleList()
         for fan_in, fan_out in pairwise(sizes):
-            # theirs has 16 outputs, of which the first few count
+            # the library's last layer has 16 outputs, of which only the first are used
             outputs = max(fan_out, _OUTPUTS_MULTIPLE) if fan_out == sizes[-1] else fan_out
             bound = math.sqrt(6 / (fan_in if our_layers else fan_in + outputs))
             layer = nn.Linear(fan_in, fan_out, bias=our_layers)
@@ -108,7 +108,7 @@ class HashGridNetwork(nn.Module):
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         """Return the values at points in [-1, 1]."""
-        if self._seen is not points:  # the same in every step
+        if self._seen is not points:  # they are the same in every step
             self._seen, self._corners = points, self.grid.corners(points)
         features = WeightedRows.apply(self.grid.table.to(self._dtype), *self._corners)
         x = features.reshape(len(points), -1)
@@ -135,7 +135,7 @@ def hashgrid(
     grey: bool = False,
     our_layers: bool = False,
 ) -> nn.Module:
-    """Mueller et al. 2022, as tiny-cuda-nn has it; `finest_resolution` has to be above 0."""
+    """Return the network of Mueller et al. 2022, as in tiny-cuda-nn; `finest_resolution` is > 0."""
     grid = HashGrid(levels, features, log2_table_size, base_resolution, finest_resolution)
     sizes = [levels * features, *[width] * hidden_layers, channels]
     return HashGridNetwork(grid, sizes, half, grey, our_layers)

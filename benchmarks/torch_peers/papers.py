@@ -1,7 +1,7 @@
-"""Fields as their papers have them, in PyTorch, with the initial weights that their authors take.
+"""Fields as in their papers, in PyTorch, with the initial weights that their authors use.
 
-Nothing of ours is in them but pixels' places and the schedule, so that the fit they end at says
-what ours should.
+Apart from the positions of pixels and the schedule, the programs share no code with this package,
+so that their fits are references for this package's fits.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from torch_peers.hashgrid import hashgrid
 
 
 class Activated(nn.Module):
-    """A function of the output of a layer."""
+    """A layer followed by an activation function."""
 
     def __init__(self, layer: nn.Module, activation: Callable[[torch.Tensor], torch.Tensor]):
         super().__init__()
@@ -36,7 +36,7 @@ class Activated(nn.Module):
 
 
 class RandomFrequencies(nn.Module):
-    """[sin 2 pi B p, cos 2 pi B p], B of N(0, scale ** 2) (Tancik et al. 2020)."""
+    """[sin 2 pi B p, cos 2 pi B p], with B from N(0, scale ** 2) (Tancik et al. 2020)."""
 
     def __init__(self, frequencies: int, scale: float):
         super().__init__()
@@ -91,7 +91,10 @@ def siren(
     omega_0: float = 30.0,
     weight_scale: float = 1.0,
 ) -> nn.Module:
-    """Sitzmann et al. 2020: sin(omega_0 (W x + b)); `weight_scale` as in our settings."""
+    """Build a network of Sitzmann et al. 2020: sin(omega_0 (W x + b)).
+
+    `weight_scale` is as in the settings of this package.
+    """
     linears = _sine_linears(channels, hidden_layers, width, omega_0)
     with torch.no_grad():
         for linear in linears[:-1]:
@@ -109,8 +112,11 @@ def finer(
     first_bias: float = 2.0,
     exact_derivative: bool = False,
 ) -> nn.Module:
-    """Liu et al. 2024: sin(omega_0 a z), a = |z| + 1; the authors hold `a` fixed in the
-    derivative, and have an option not to."""
+    """Build a network of Liu et al. 2024: sin(omega_0 a z), a = |z| + 1.
+
+    By default the authors treat `a` as a constant in the derivative; they have an option for the
+    exact derivative.
+    """
     linears = _sine_linears(channels, hidden_layers, width, omega_0)
     nn.init.uniform_(linears[0].bias, -first_bias, first_bias)
     omegas = [first_omega_0] + [omega_0] * hidden_layers
@@ -130,8 +136,10 @@ def wire(
     scale: float = 20.0,
     sirens_weights: bool = False,
 ) -> nn.Module:
-    """Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2); weights as PyTorch initializes
-    them, or as SIREN's, which ours are."""
+    """Build a network of Saragadam et al. 2023: exp(i omega_0 z - |scale z| ** 2).
+
+    The initial weights are PyTorch's or, as in this package, those of SIREN.
+    """
 
     def wavelet(z: torch.Tensor) -> torch.Tensor:
         return torch.exp(1j * omega_0 * z - (scale * z).abs().square())
@@ -150,7 +158,7 @@ def wire(
 
 
 def gauss(channels: int, hidden_layers: int, width: int, scale: float = 10.0) -> nn.Module:
-    """Ramasinghe & Lucey 2022: exp(-(scale z) ** 2); weights as PyTorch initializes them."""
+    """Build a network of Ramasinghe & Lucey 2022, exp(-(scale z) ** 2), with PyTorch's weights."""
     sizes = [2] + [width] * (1 + hidden_layers)
     bells = [
         Activated(nn.Linear(a, b), lambda z: torch.exp(-((scale * z) ** 2)))
@@ -162,8 +170,10 @@ def gauss(channels: int, hidden_layers: int, width: int, scale: float = 10.0) ->
 def fourier(
     channels: int, hidden_layers: int, width: int, frequencies: int = 128, scale: float = 10.0
 ) -> nn.Module:
-    """Tancik et al. 2020: random Fourier features, then relu; weights as PyTorch initializes
-    them."""
+    """Build a network of Tancik et al. 2020: random Fourier features, then relu layers.
+
+    The initial weights are PyTorch's.
+    """
     sizes = [2 * frequencies] + [width] * hidden_layers
     layers = [Activated(nn.Linear(a, b), torch.relu) for a, b in pairwise(sizes)]
     features = RandomFrequencies(frequencies, scale)
@@ -179,7 +189,7 @@ def cafe(
     chebyshev_degree: int = 15,
     factors: int = 3,
 ) -> nn.Module:
-    """Ke et al. 2026 (CAFE+); weights as PyTorch initializes them, T_0 among the polynomials."""
+    """Build a network of Ke et al. 2026 (CAFE+) with PyTorch's weights; T_0 is included."""
     features = 2 * frequencies + 2 * (chebyshev_degree + 1)
     return nn.Sequential(
         FourierAndChebyshev(frequencies, scale, chebyshev_degree),
@@ -198,11 +208,12 @@ PAPERS: dict[str, Callable[..., nn.Module]] = {
     "hashgrid": hashgrid,
     "cafe": cafe,
 }
-"""The networks by our types of fields; each takes channels and the settings of ours that it has."""
+"""Functions that build networks, by this package's types of fields. Their parameters are the number
+of channels, and those of this package's settings that the networks have."""
 
 
 def _sine_linears(channels: int, hidden_layers: int, width: int, omega_0: float) -> list[nn.Linear]:
-    """Layers with SIREN's weights, and biases as PyTorch initializes them."""
+    """Return layers with SIREN's initial weights and PyTorch's initial biases."""
     sizes = [2] + [width] * (1 + hidden_layers) + [channels]
     linears = [nn.Linear(a, b) for a, b in pairwise(sizes)]
     nn.init.uniform_(linears[0].weight, -1 / 2, 1 / 2)
@@ -217,7 +228,7 @@ def _with_sines(
     omegas: list[float],
     sine: Callable[..., torch.Tensor],
 ) -> nn.Module:
-    """The layers, each but the last with a sine of its own frequency."""
+    """Return a network of the layers, with a sine of its own frequency after each but the last."""
     sines = [
         Activated(linear, partial(sine, omega=omega))
         for linear, omega in zip(linears[:-1], omegas, strict=True)
@@ -228,17 +239,17 @@ def _with_sines(
 def train_as_in_paper(
     task: ImageTask, field: dict[str, Any], device: Device, own: dict[str, Any]
 ) -> float:
-    """Fit a field of `PAPERS` to a task's pixels, all in every step; by TF32 on a GPU.
+    """Fit a field of `PAPERS` to all of a task's pixels in every step, with TF32 on a GPU.
 
     Parameters
     ----------
     task : ImageTask
-        Its image, and how it is trained: by ``adam`` or ``muon``, with mean squared error;
-        ``keep_best`` looks at every step.
+        The image and the training settings: ``adam`` or ``muon``, with mean squared error;
+        ``keep_best`` compares the networks of all steps.
     field : dict
         Type and settings.
     own : dict
-        Settings that the program alone has; `same_start`: it begins with our initial numbers.
+        Settings of the program alone; with `same_start` it has this package's initial values.
 
     Returns
     -------
@@ -264,7 +275,7 @@ def train_as_in_paper(
         settings.minimum_learning_rate,
         settings.steps,
     )
-    torch.set_flush_denormal(True)  # the far ends of bells: processors are slow at them
+    torch.set_flush_denormal(True)  # processors are slow with the tails of Gaussians
     lowest, best = float("inf"), None
     for step in range(settings.steps):
         for optimizer in optimizers:
@@ -288,8 +299,7 @@ def train_as_in_paper(
 
 
 def _start_as(network: nn.Module, ours: CoordinateNetwork) -> None:
-    """Give it the initial numbers of one of ours: of real layers, and the frequencies before
-    them."""
+    """Copy the initial values of this package's network: of real layers, and of frequencies."""
     linears = [module for module in network.modules() if isinstance(module, nn.Linear)]
     with torch.no_grad():
         for index, linear in enumerate(linears):

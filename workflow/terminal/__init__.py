@@ -1,1 +1,1 @@
-"""Shows people the workflow's progress, in place of Snakemake's own listings."""
+"""Display of the workflow's progress on the terminal, instead of Snakemake's own messages."""
