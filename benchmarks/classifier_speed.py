@@ -1,4 +1,4 @@
-"""Times an epoch of a classifier here and in PyTorch, with as many images as MNIST has.
+"""Times an epoch of a classifier here and in PyTorch, with the number of images of MNIST.
 
 The systems are measured in turns, so that other load on the machine slows all of them equally.
 README.md explains each number.

@@ -34,7 +34,7 @@ def main(
 ) -> None:
     """Write the mosaic of the finished models, a mosaic per snapshot, the history and the record.
 
-    `tiles` are the file lists of all tiles, row by row, beside the tiles' folders; see
+    `tiles` are the file lists of all tiles, row by row, in the parent of the tiles' folders; see
     `tile_files`. Only the first model is read, because the lists have the checksums of all models.
     `history` has at each step the sum of the seconds and the means of the errors over all pixels.
     Networks of tiles other than the expected ones are refused.

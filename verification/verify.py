@@ -1,4 +1,4 @@
-"""Make the shipped results anew, in a folder of their own, and compare them with the manifest.
+"""Make the shipped results again in a temporary folder, and compare them with the manifest.
 
     python verification/verify.py                      the same as `make verify`
     python verification/verify.py --device cpu         the same as without a GPU

@@ -129,7 +129,7 @@ def draw_gears(sheet: Sheet) -> None:
 
 
 def draw_contours(sheet: Sheet) -> None:
-    """Draw the hills of a map: dashed lines a third of a training pixel wide, which is all grey."""
+    """Draw the hills of a map: dashed lines, 1/3 of a training pixel wide, which is all grey."""
     t = np.linspace(0, 2 * np.pi, 1200)
     hills = ((0.3, 0.34, 3), (0.66, 0.68, 2)) if sheet.is_first else ((0.6, 0.3, 2), (0.34, 0.7, 4))
     for x, y, lobes in hills:

@@ -43,7 +43,7 @@ class _Rendering(Protocol):
     def __call__(self, images: int) -> None: ...
 
     def first_block(self) -> np.ndarray:
-        """The first rows' values, shape (points, channels)."""
+        """Return the values of the first rows, shape (points, channels)."""
         ...
 
 
@@ -66,7 +66,7 @@ class DeviceRendering:
                 self._render(top)
 
     def first_block(self) -> np.ndarray:
-        """The first rows' values, shape (points, channels)."""
+        """Return the values of the first rows, shape (points, channels)."""
         return to_host(self._render(0))
 
     def _render(self, top: int) -> Any:

@@ -24,7 +24,7 @@ class Sample:
 def in_turns(works: dict[str, Work], rounds: int, sample_s: float) -> dict[str, list[Sample]]:
     """Take `rounds` samples of each work in turns, after one call to warm up.
 
-    A sample is as many calls as take at least `sample_s` seconds.
+    The number of calls of a sample is chosen so that they take at least `sample_s` seconds.
     """
     calls = {}
     for name, work in works.items():

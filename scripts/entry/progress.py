@@ -143,7 +143,7 @@ class Preview:
         self._spent_s += self._cost_s
 
     def _expected_s(self, trainer: "Trainer") -> float:
-        """Estimate the seconds of a preview: a third of those of steps over as many points."""
+        """Estimate the seconds of a preview: a third of a step's time, scaled to its points."""
         task: Any = trainer.task
         settings, pixels = task.training, task.shape.width * task.shape.height
         points = min(settings.batch_pixels or pixels, pixels)

@@ -149,8 +149,10 @@ def trained_fields(settings: Mapping[str, Any]) -> list[str]:
 
 
 def source_namer(given: Any) -> Callable[[Place], str]:
-    """Return a function that says where a setting was written, for messages; `given` is Snakemake's
-    ``ConfigSettings``, the config files and the --config values of the command line.
+    """Return a function that returns the source of a setting, for messages.
+
+    `given` is Snakemake's ``ConfigSettings``: the config files and the --config values of the
+    command line.
     """
     sources = [("--config", given.config)]
     for path in reversed(given.configfiles):

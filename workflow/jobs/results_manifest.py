@@ -41,7 +41,7 @@ class RecordedOutput:
 
     rule: str
     made_at_s: float  # its modification time, in seconds since 1970
-    sha256: str = ""  # empty where the output is a folder
+    sha256: str = ""  # empty if the output is a folder
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file in an output that is a folder, by its path in the folder."""
 
@@ -215,6 +215,6 @@ def _write(path: Path, outputs: dict[str, RecordedOutput]) -> None:
         for name in sorted(outputs)
     }
     lines = ",\n".join(f"  {json.dumps(n)}: {json.dumps(entry)}" for n, entry in entries.items())
-    # with this checksum, damage of the manifest is told apart from damage of a result
+    # this checksum distinguishes damage of the manifest from damage of a result
     head = f'"format": {_FORMAT}, "sha256": "{json_digest(entries)}"'
     write_atomically(path, f'{{{head}, "outputs": {{\n{lines}\n}}}}\n'.encode())

@@ -55,7 +55,7 @@ def parse_arguments(arguments=None):
 
 
 def main():
-    """Draw what the command line asks for."""
+    """Draw the images that the command line requests."""
     options = parse_arguments()
     if options.picture is None:
         for name, (width_px, bilevel) in SHIPPED.items():

@@ -58,7 +58,7 @@ class PlannedJob:
     name: str  # the thing that it works on; see `terminal.words.name_of`
     wildcards: dict[str, str]
     outputs: tuple[str, ...]
-    log: str  # empty where it has none
+    log: str  # empty if it has none
     threads: int
     gpus: int  # GPUs that it uses exclusively
     is_on_gpu: bool  # whether it computes on a GPU, which it may share
@@ -90,7 +90,7 @@ class PlannedJob:
 
 
 def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:
-    """Yield the jobs that Snakemake is going to run, without those that only name targets."""
+    """Yield the jobs that Snakemake is going to run, without jobs that have no outputs."""
     dag, cores = workflow.dag, workflow.resource_settings.cores
     needed = {job: dag.jobid(job) for job in dag.needrun_jobs() if job.output}
     for job, number in needed.items():

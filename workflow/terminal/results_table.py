@@ -1,4 +1,4 @@
-"""The end of a run on the terminal: a table of its networks, and where the report is."""
+"""The output at the end of a run: a table of its networks, and the path of the report."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -206,7 +206,7 @@ class Screen(logging.Handler):
                     return
                 try:
                     self._show_progress()
-                except (OSError, ValueError):  # the terminal is gone; the run goes on
+                except (OSError, ValueError):  # the terminal was closed; the run continues
                     return
 
     def _show_progress(self) -> None:

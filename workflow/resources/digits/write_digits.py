@@ -1,8 +1,8 @@
-"""Write the digits that come with scikit-learn as IDX files: some for training, others held out.
+"""Write the digits of scikit-learn as IDX files: some for training, the others held out.
 
     python workflow/resources/digits/write_digits.py
 
-needs scikit-learn, which is among what the tests need.
+needs scikit-learn, which is a dependency of the tests.
 """
 
 import sys

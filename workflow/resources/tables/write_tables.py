@@ -1,4 +1,4 @@
-"""Write the sample tables anew: ``python workflow/resources/tables/write_tables.py``.
+"""Write the sample tables: ``python workflow/resources/tables/write_tables.py``.
 
 The bytes are the same each time; a test compares them with the files beside this script.
 """
