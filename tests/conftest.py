@@ -1,4 +1,4 @@
-"""All tests share this: signals, compiled modules, and seeds for `tests/other_machines.py`."""
+"""Setup shared by all tests: signals, compiled modules, and seeds for `tests/other_machines.py`."""
 
 import os
 import signal
@@ -6,11 +6,12 @@ import signal
 import numpy as np
 import pytest
 
-# a shell ignores Ctrl-C in what it starts in the background, and so would the processes of tests
+# a shell ignores Ctrl-C in processes that it starts in the background, and the processes that
+# tests start would inherit that
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# the many processes that tests start would compile every module again
+# without this, each of the many processes that tests start would compile every module again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OTHER_SEED = int(os.environ.get("NEURALFIELD_TEST_SEED", "0"))
@@ -19,14 +20,14 @@ if _OTHER_SEED:
     _default_rng = np.random.default_rng
 
     def _with_other_seed(seed=None):
-        """The usual generator with another seed: test data and initial weights are others."""
+        """Return the usual generator with another seed, for other test data and initial weights."""
         return _default_rng([_OTHER_SEED, seed] if isinstance(seed, int) else seed)
 
     np.random.default_rng = _with_other_seed
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out, with other seeds, what compares with results of the usual one."""
+    """Skip tests that compare with results of the usual seed when another seed is set."""
     if not _OTHER_SEED:
         return
     skip = pytest.mark.skip(reason="compares with results of the usual random seeds")

@@ -3,11 +3,11 @@
     python tests/other_machines.py                    # every setting, every test that needs no GPU
     python tests/other_machines.py --settings nehalem zen -- tests/unit -x
 
-Each setting combines changes that hardly touch each other: the vector instructions that OpenBLAS,
+Each setting combines changes that hardly affect each other: the vector instructions that OpenBLAS,
 NumPy and Numba use, random seeds, the order of the tests, the number of threads, the path, the
 user, the language, the permissions of new files, and no network. The tests run in a copy of the
-checkout. Settings that this machine cannot take (a processor without AVX-512, a user other than
-root) are named and left out. Exits with 1 if any test fails.
+checkout. Settings that this machine does not support (because its processor has no AVX-512, or the
+user is not root) are listed and skipped. Exits with 1 if any test fails.
 """
 
 import argparse
@@ -29,20 +29,20 @@ NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
 
 @dataclass(frozen=True)
 class Machine:
-    """The ways in which another machine or user differs from this one.
+    """The ways in which a simulated machine or user differs from this one.
 
     Attributes
     ----------
     about : str
-        What is different, for the table.
+        What is different, for the printed table.
     environment : dict of str to str
-        Variables that the tests are run with.
+        Environment variables for the test run.
     options : tuple of str
         Further options of pytest.
     folder : str
-        Name of the folder that the checkout is copied to.
+        Name of the folder into which the checkout is copied.
     umask : int
-        Permissions that new files do not get.
+        Permission bits that new files do not get.
     no_network, other_user : bool
         Both need root.
     """
@@ -56,7 +56,7 @@ class Machine:
     other_user: bool = False
 
     def obstacle(self) -> str:
-        """Why this machine cannot take the setting; empty if it can."""
+        """Return why this machine cannot run the setting, or an empty string if it can."""
         flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
         if self.environment.get("OPENBLAS_CORETYPE") == "SkylakeX" and "avx512f" not in flags:
             return "this processor has no AVX-512"
@@ -67,7 +67,7 @@ class Machine:
         return ""
 
     def prefix(self) -> list[str]:
-        """The commands that the tests are started through."""
+        """Return the commands that wrap the test command."""
         network = ["unshare", "--net", "--"] if self.no_network else []
         become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         return network + (become if self.other_user else [])
@@ -132,7 +132,7 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Run the tests in every setting that is asked for."""
+    """Run the tests in every requested setting."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--processes", type=int, default=2, help="tests at the same time")
@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def run_tests(setting: Machine, processes: int, options: list[str]) -> tuple[int, str]:
-    """Run pytest in a copy of the checkout; its exit code and its last line."""
+    """Run pytest in a copy of the checkout, and return its exit code and its last line."""
     with tempfile.TemporaryDirectory(prefix="neuralfield_") as parent:
         home = Path(parent, "home")
         checkout = Path(parent, setting.folder)
@@ -197,14 +197,14 @@ def run_tests(setting: Machine, processes: int, options: list[str]) -> tuple[int
 
 
 def _copy_checkout(target: Path) -> None:
-    """Copy the files that git knows or would add."""
+    """Copy the files that git tracks or would add."""
     list_files = ["git", "-C", str(ROOT), "ls-files", "-z", "-co", "--exclude-standard"]
     try:
         listed = subprocess.run(list_files, capture_output=True, check=True).stdout
         names = [
             name for name in listed.decode().split("\0") if name and Path(ROOT, name).is_file()
         ]
-    except (OSError, subprocess.CalledProcessError):  # no repository: all of the folder
+    except (OSError, subprocess.CalledProcessError):  # not a repository: copy the whole folder
         shutil.copytree(ROOT, target)
         return
     for name in names:

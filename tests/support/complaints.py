@@ -1,4 +1,4 @@
-"""A config as it is read, changed in one place, and the messages about it."""
+"""Read a config, change one setting of it, and collect the messages about it."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def complaints(config):
 
 
 def changed(config, path, value):
-    """The settings with one of them changed; the path's steps are separated by dots."""
+    """Change one of the settings, and return them; dots separate the steps of the path."""
     *steps, last = path.split(".")
     section = config
     for step in steps:

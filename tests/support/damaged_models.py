@@ -1,4 +1,4 @@
-"""Files of models that are damaged, or say of themselves what is not so; how readers take it."""
+"""Damaged model files and files with false metadata, and checks of how readers handle them."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ KINDS = ("truncated", "flipped", "swapped")
 
 
 def damages(content: bytes, others: list[bytes], count: int, seed: int) -> Iterator[bytes]:
-    """The same file cut short, with bits turned over, and with another file in its place."""
+    """Yield the content cut short, with flipped bits, and replaced by another file's content."""
     random = np.random.default_rng(seed)
     for kind in itertools.islice(itertools.cycle(KINDS), count):
         if kind == "truncated":
@@ -37,19 +37,19 @@ def require_damages_named(
     *facts: str,
     error: type[NeuralfieldError] = CheckpointError,
 ) -> None:
-    """Each damage to a model's file is named in a line, or without effect.
+    """Check that each damage to a model file is reported in one line or has no effect.
 
     Parameters
     ----------
     path : Path
-        The whole file; damaged in place.
+        The undamaged file; it is overwritten.
     damaged : iterator of bytes
-        Contents to put there.
+        Contents to write to it.
     load : callable
     *facts : str
-        Names of a model's attributes that tell models apart, beside its arrays.
+        Names of attributes that distinguish models, in addition to their arrays.
     error : type
-        What `load` may raise.
+        The error that `load` may raise.
     """
     whole, facts_of = load(path), attrgetter("metadata", *facts)
     for content in damaged:
@@ -66,7 +66,7 @@ def require_damages_named(
 def require_damages_of_training_named(
     trained: Path, folder: Path, load: Callable[[Path], Any], fact: str
 ) -> None:
-    """The same of a training's model, in whose place its states are put, too."""
+    """Check the same for a training's model, which is also replaced by the training's states."""
     content = (trained / "model.safetensors").read_bytes()
     others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
     path = folder / "model.safetensors"
@@ -77,7 +77,7 @@ def require_damages_of_training_named(
 def complaint_about(
     changes: dict[str, Any], source: Path, folder: Path, load: Callable[[Path], Any]
 ) -> str:
-    """Return the message about a model's file whose description of itself was changed; one line."""
+    """Change the metadata in a model file, and return the one-line message of its reader."""
     path = folder / "model.safetensors"
     arrays, description = load_arrays(source)
     save_arrays(path, arrays, description | changes)

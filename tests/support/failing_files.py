@@ -1,4 +1,4 @@
-"""A layer under the file functions that fails, or ends the process, at any one of their calls."""
+"""A layer below the file functions that fails, or ends the process, at any one of their calls."""
 
 import contextlib
 import errno
@@ -9,29 +9,29 @@ from pathlib import Path
 from unittest import mock
 
 CALLS = ("mkdir", "open", "write", "fsync", "close", "link", "replace", "unlink", "rmdir")
-"""Everything in `os` that changes a file or folder; `pathlib` and `shutil` go through it too."""
+"""All functions in `os` that change a file or folder; `pathlib` and `shutil` call them, too."""
 
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO, errno.EROFS)
 KILLED = 137
 
 Happening = Callable[[str, Callable, tuple, dict], object]
-"""This replaces a call, and is given its name, the real one and its arguments."""
+"""A replacement for a call; it gets the call's name, the real function and its arguments."""
 
 
 class FailingFiles:
-    """Counts the calls that change something, and lets one of them go wrong.
+    """A context that counts the calls that change files, and makes one of them go wrong.
 
     Parameters
     ----------
     at : int, optional
-        Number of the call, from 0; None lets all go well.
+        Number of the call that goes wrong, from 0; None: no call goes wrong.
     happening : callable, optional
-        What it does instead.
+        The replacement for that call.
 
     Attributes
     ----------
     calls : list of str
-        Names of those that were made.
+        Names of the calls that were made.
     """
 
     def __init__(self, at: int | None = None, happening: Happening | None = None) -> None:
@@ -49,7 +49,7 @@ class FailingFiles:
         real = getattr(os, name)
 
         def call(*arguments, **options):
-            if name == "open" and arguments[1] & os.O_NONBLOCK:  # as files are that are only read
+            if name == "open" and arguments[1] & os.O_NONBLOCK:  # files opened only for reading
                 return real(*arguments, **options)
             number = len(self.calls)
             self.calls.append(name)
@@ -61,18 +61,18 @@ class FailingFiles:
 
 
 def failing_with(number: int) -> Happening:
-    """The call fails, with an error's number, and does nothing."""
+    """Return a replacement that does nothing and raises an error with a given number."""
 
     def happening(name, real, arguments, options):
         if name == "close":
-            real(*arguments, **options)  # as Linux does: the descriptor is gone all the same
+            real(*arguments, **options)  # Linux closes the descriptor even if close fails
         raise OSError(number, os.strerror(number))
 
     return happening
 
 
 def killed_before(name: str, real: Callable, arguments: tuple, options: dict) -> object:
-    """The process ends before the call; of a write, half has been done."""
+    """End the process before the call; a write is half done."""
     if name == "write":
         handle, content = arguments
         real(handle, bytes(content)[: len(content) // 2])
@@ -80,14 +80,14 @@ def killed_before(name: str, real: Callable, arguments: tuple, options: dict) ->
 
 
 def killed_after(name: str, real: Callable, arguments: tuple, options: dict) -> object:
-    """The process ends as soon as the call is done."""
+    """End the process as soon as the call is done."""
     with contextlib.suppress(OSError):
         real(*arguments, **options)
     os._exit(KILLED)
 
 
 def writing_little(name: str, real: Callable, arguments: tuple, options: dict) -> object:
-    """A write takes less than it is given; other calls are made as they are."""
+    """Write only a third of the given bytes; make other calls unchanged."""
     if name == "write":
         handle, content = arguments
         return real(handle, bytes(content)[: max(1, len(content) // 3)])
@@ -95,14 +95,14 @@ def writing_little(name: str, real: Callable, arguments: tuple, options: dict) -
 
 
 def let_others_enter(folder: Path) -> None:
-    """Let another user go into a temporary folder, and into those that it lies in."""
+    """Let another user enter a temporary folder and its parent folders."""
     for path in (folder, *folder.parents):
         if not path.stat().st_mode & stat.S_IXOTH:
             path.chmod(path.stat().st_mode | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def in_a_child(work: Callable[[], object]) -> int:
-    """Do something in a process of its own; returns its exit status."""
+    """Run a function in a child process, and return the exit status of the child."""
     child = os.fork()
     if not child:
         status = 1
@@ -115,7 +115,7 @@ def in_a_child(work: Callable[[], object]) -> int:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Name and content of every file below a folder, without temporary ones."""
+    """Return the name and content of every file below a folder, without temporary files."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

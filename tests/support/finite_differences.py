@@ -1,4 +1,4 @@
-"""Gradients of the tape against finite differences."""
+"""Comparison of the tape's gradients with finite differences."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from neuralfield.system.device import namespace_of
 
 
 def numerical_gradient(function, arrays, index, step=1e-6):
-    """Central differences of a scalar function with respect to one of its arrays."""
+    """Compute central differences of a scalar function with respect to one of its arrays."""
     result = np.zeros_like(arrays[index])
     for position in np.ndindex(result.shape):
         values = []
@@ -28,12 +28,12 @@ def check_gradients(function, *arrays):
 
 
 def weighted(x):
-    """A scalar in which every element counts differently, so that no mistake cancels out."""
+    """Return a sum with a different weight for every element, so that errors do not cancel out."""
     weights = np.linspace(0.3, 1.7, x.data.size).reshape(x.shape)
     return sum_all(ops.multiply(x, weights))
 
 
 def sum_all(x):
-    """The sum of all elements, as a single number."""
+    """Return the sum of all elements as a scalar."""
     xp = namespace_of(x.data)
     return record(x.data.sum(), (x,), lambda g: (xp.broadcast_to(g, x.shape),))

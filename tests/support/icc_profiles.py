@@ -1,4 +1,4 @@
-"""Small ICC profiles, made here: none may be shipped, and Pillow makes only sRGB, LAB and XYZ."""
+"""Small generated ICC profiles: none may be shipped, and Pillow only makes sRGB, LAB and XYZ."""
 
 import struct
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def xyz_of(x: float, y: float) -> np.ndarray:
 
 
 def to_xyz(primaries: tuple, white: tuple[float, float]) -> np.ndarray:
-    """Linear RGB to XYZ, adapted to D50."""
+    """Return the matrix from linear RGB to XYZ, adapted to D50."""
     columns = np.stack([xyz_of(*primary) for primary in primaries], axis=1)
     columns = columns * np.linalg.solve(columns, xyz_of(*white))
     ratio = (BRADFORD @ D50) / (BRADFORD @ xyz_of(*white))
@@ -47,7 +47,7 @@ SRGB_CURVE = formula(3, 2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)
 def profile(
     space: bytes, name: str, tags: dict[bytes, bytes], connection: bytes = b"XYZ "
 ) -> bytes:
-    """A display profile of version 2."""
+    """Return a display profile of version 2."""
     text = name.encode() + b"\0"
     described = b"desc\0\0\0\0" + struct.pack(">I", len(text)) + text + bytes(78)
     white = b"XYZ \0\0\0\0" + struct.pack(">3i", *np.rint(D50 * 65536).astype(int))
@@ -81,7 +81,7 @@ def grey_profile(name: str, curve: bytes) -> bytes:
 
 
 def cmyk_profile(name: str = "Test ink") -> bytes:
-    """Tables of 8 bits to Lab: inks that darken more than the plain rule says, and tint."""
+    """Return a profile with 8-bit tables to Lab: inks darken more than the plain rule, and tint."""
     points = np.linspace(0, 1, 5)
     c, m, y, k = np.meshgrid(points, points, points, points, indexing="ij")
     light = (1 - 0.9 * c) * (1 - 0.8 * m) * (1 - 0.2 * y) * (1 - k) ** 1.5

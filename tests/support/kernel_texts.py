@@ -1,4 +1,4 @@
-"""The kernels that an engine would compile on a GPU, without one, and NVRTC to compile them."""
+"""The kernels that an engine would compile on a GPU, without a GPU, and NVRTC to compile them."""
 
 import ctypes
 import importlib.util
@@ -23,7 +23,7 @@ _MULTIPROCESSORS = 20
 
 
 class Addressed(np.ndarray):
-    """An array with the address that a GPU's has."""
+    """A NumPy array whose address is at `data.ptr`, as for an array on a GPU."""
 
     @property
     def data(self) -> Any:
@@ -31,7 +31,7 @@ class Addressed(np.ndarray):
 
 
 class _Gpu:
-    """Stands for CuPy: arrays are NumPy's, and kernels are recorded instead of compiled."""
+    """A stand-in for CuPy with NumPy's arrays, which records kernels instead of compiling them."""
 
     def __init__(self, capability: int) -> None:
         gpu = SimpleNamespace(
@@ -61,7 +61,7 @@ class _Gpu:
 
 @contextmanager
 def recorded_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set]]:
-    """Stand for a GPU; record the text and options of each module that is compiled for it."""
+    """Simulate a GPU; record the source and options of each module that is compiled for it."""
     found = set()
 
     def record(code: str, name: str, options: tuple[str, ...]) -> Any:
@@ -78,7 +78,7 @@ def recorded_kernels(monkeypatch, capability: int) -> Iterator[tuple[Device, set
 
 
 def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tuple[str, set]:
-    """Return the pass that is taken, and the text and options of each module of the engine."""
+    """Return the name of the chosen pass, and each module's source and options."""
     with recorded_kernels(monkeypatch, capability) as (device, found):
         network, batch = network_plan(objective.network), batch_plan(objective)
         chosen = field_engine._choose_pass(network, batch, precision, capability)
@@ -96,7 +96,7 @@ def kernel_texts(monkeypatch, objective, capability: int, precision: str) -> tup
 
 @cache
 def nvrtc() -> tuple[ctypes.CDLL, Path] | None:
-    """Load NVIDIA's compiler from its wheel, and find CUDA's headers; None: not installed."""
+    """Load NVIDIA's compiler from its wheel and find CUDA's headers; None if not installed."""
     spec = importlib.util.find_spec("nvidia")
     for place in spec.submodule_search_locations or () if spec else ():
         for library in Path(place).glob("cu1*/lib/libnvrtc.so.1*"):
@@ -110,7 +110,7 @@ def nvrtc() -> tuple[ctypes.CDLL, Path] | None:
 
 
 def complaints_of_compiler(code: str, options: tuple[str, ...], capability: int) -> str:
-    """Compile a module to machine code, as CuPy would; return what goes wrong, or nothing."""
+    """Compile a module to machine code as CuPy would; return the errors, or an empty string."""
     found = nvrtc()
     assert found is not None
     library, headers = found

@@ -1,4 +1,4 @@
-"""A limit of memory, for readers of files that claim to be large."""
+"""A memory limit for readers of files that claim to be large."""
 
 import contextlib
 import resource
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MEMORY_BYTES = 768 << 20
-"""The memory of a reader for these files of a few KB, beyond what the process has already."""
+"""Memory for a reader of files of a few KB, in addition to what the process has already."""
 
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
-    """Within this context the process can have no more than some memory on top of what it has."""
+    """Limit the process's address space to `MEMORY_BYTES` more than it has at the start."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(

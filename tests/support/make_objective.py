@@ -29,9 +29,10 @@ def make_objective(
     dtype="float32",
     **optimizer_settings,
 ) -> ImageObjective:
-    """Make a random image and a network with fresh weights; `points` 1: point supervision.
+    """Make an objective for a random image and a network with initial weights.
 
-    Features of hash grids are large, as after some training: fresh ones would hardly matter.
+    `points` 1 is point supervision. Features of hash grids are enlarged, as if after some training,
+    because their initial values would hardly affect the output.
     """
     device = device or select_device("cpu")
     shape = ImageShape(width, height, channels)

@@ -1,4 +1,4 @@
-"""Files as strangers might make them: valid ones changed a little, and well-formed nonsense."""
+"""Untrusted files: valid ones with small changes, and well-formed nonsense."""
 
 import json
 import struct
@@ -15,7 +15,7 @@ INTERESTING = [
 
 @st.composite
 def mutated(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
-    """One of some files with up to eight changes, or bytes of any kind."""
+    """Sample one of the given files with up to eight changes, or arbitrary bytes."""
     if draw(st.integers(0, 19)) == 0:
         return draw(st.binary(max_size=300))
     content = bytearray(draw(st.sampled_from(seeds)))
@@ -58,7 +58,7 @@ VALUES = st.recursive(
 
 @st.composite
 def changed_within(draw: st.DrawFn, settings: dict) -> dict:
-    """Nested settings in which some values are others, missing, or under another name."""
+    """Sample nested settings of which some are changed, missing or renamed."""
     changed = json.loads(json.dumps(settings))
     for _ in range(draw(st.integers(1, 3))):
         place = changed

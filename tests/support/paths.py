@@ -1,4 +1,4 @@
-"""Folders of the checkout, and those that pytest imports from, for tests that start Python."""
+"""The checkout's folder and pytest's import paths, for tests that start Python."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that readers are given, each kind with some that are valid and some that nearly are."""
+"""Files of every kind that the package reads: some valid, some almost valid."""
 
 import contextlib
 import gzip
@@ -35,7 +35,7 @@ from neuralfield.tasks.table.table_model import TableModel
 
 RNG = np.random.default_rng(0)
 
-packed = partial(gzip.compress, mtime=0)  # by default it writes down the time
+packed = partial(gzip.compress, mtime=0)  # by default gzip stores the time
 
 
 def written(write: Callable[[Path], object], name: str = "file") -> bytes:
@@ -64,7 +64,7 @@ def images() -> list[bytes]:
         *(("ICO", colour, {}), ("TGA", colour, {}), ("PCX", colour, {}), ("AVIF", colour, {})),
     ):
         content = io.BytesIO()
-        with contextlib.suppress(OSError, KeyError):  # Pillow was built without it
+        with contextlib.suppress(OSError, KeyError):  # Pillow was built without the format
             image.save(content, format, **options)
             found.append(content.getvalue())
     deep_options: list[dict[str, Any]] = [{}, {"compression": "zlib"}, {"tile": (16, 16)}]
@@ -116,7 +116,7 @@ def networks() -> list[bytes]:
 
 @st.composite
 def networks_with_a_checksum(draw: st.DrawFn) -> bytes:
-    """Anything with the right checksum, as somebody would write who wants it to be believed."""
+    """Sample a network file with arbitrary content but a valid checksum, as an attacker would."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         save_network(path, draw(st.sampled_from(FIELD_SETTINGS)))
@@ -132,7 +132,7 @@ def networks_with_a_checksum(draw: st.DrawFn) -> bytes:
                 arrays[name] = arrays[name] * draw(st.floats(width=32))
             elif kind == 3:
                 arrays[name] = arrays[name].reshape(-1, 1)
-        # JSON knows no numbers beyond its own; what cannot be written is no file
+        # JSON only has some types of numbers; a description that it cannot hold makes no file
         save_arrays(path, arrays, json.loads(json.dumps(description)))
         return path.read_bytes()
 
@@ -180,7 +180,7 @@ def saved_models(save: Callable[[Path], None]) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def with_a_checksum(draw: st.DrawFn, save: Callable[[Path], None]) -> bytes:
-    """The description in a model's file changed, with the right checksum."""
+    """Sample a model file with a changed description and a valid checksum."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         save(path)

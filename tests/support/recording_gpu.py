@@ -1,4 +1,4 @@
-"""A GPU without kernels: it records what is put on its streams."""
+"""A GPU without kernels, which records the launches on its streams."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +9,11 @@ from neuralfield.system.device import Device
 
 
 class OutOfMemoryError(Exception):
-    """This stands for the error that CuPy raises."""
+    """A stand-in for the error that CuPy raises."""
 
 
 class CudaError(Exception):
-    """This stands for an error of CUDA, with its status."""
+    """A stand-in for an error of CUDA, with its status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -21,14 +21,14 @@ class CudaError(Exception):
 
 
 class RecordingGpu:
-    """Stands for CuPy, as far as steps are recorded and replayed.
+    """A stand-in for the part of CuPy that records and replays steps.
 
     Attributes
     ----------
     done : list of str
-        What has been done so far; launches in a capture are done when its graph is replayed.
+        Launches so far; launches in a capture are added when the captured graph is replayed.
     freed : int
-        How often memory was given back.
+        Number of times that memory was released.
     """
 
     def __init__(self) -> None:
@@ -48,16 +48,16 @@ class RecordingGpu:
 
     @property
     def device(self) -> Device:
-        """Return the GPU as the package knows it."""
+        """The GPU as a `Device` of the package."""
         xp: Any = self
         return Device("gpu", "a GPU", xp)
 
     def launch(self, kernel: str) -> None:
-        """Put a kernel on the current stream."""
+        """Launch a kernel on the current stream."""
         (self.done if self._captured is None else self._captured).append(kernel)
 
     def get_default_memory_pool(self) -> Any:
-        """CuPy's."""
+        """Return a stand-in for CuPy's memory pool."""
         return SimpleNamespace(free_all_blocks=self._free)
 
     def _free(self) -> None:
@@ -90,14 +90,14 @@ class _Stream:
 
 
 class FakeStage:
-    """Sampling, pass and update in one: launches of a name.
+    """A stand-in for the stages sampling, pass and update, which launches kernels with its name.
 
     Parameters
     ----------
     gpu : RecordingGpu
     name : str
     is_constant : bool
-        Of sampling.
+        Whether every step has the same batch, if this is the sampling stage.
     """
 
     memory_bytes = 5
@@ -107,25 +107,25 @@ class FakeStage:
         self.totals = np.zeros(2)
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
+        """Launch the stage on the current stream."""
         self._gpu.launch(self.name)
 
     def launch_first(self, first_step: int) -> None:
-        """Put on the current stream what is due of the stage before steps."""
+        """Launch the sampling that the first step of a call needs."""
         self._gpu.launch(f"{self.name} first, at {first_step}")
 
     def prepare(self) -> None:
-        """Put on the current stream what is due before steps."""
+        """Launch the preparation of the stage before the steps of a call."""
         self._gpu.launch(f"prepare {self.name}")
 
     def set_step(self, first_step: int) -> None:
-        """Put on the current stream where steps begin."""
+        """Set the number of the first step on the current stream."""
         self._gpu.launch(f"step {first_step}")
 
     def begin(self, first_step: int) -> None:
-        """Put on the current stream what is due of a batch's update before steps."""
+        """Launch the part of a batch's update that precedes the steps of a call."""
         self._gpu.launch(f"{self.name} begins at {first_step}")
 
     def memory_report(self) -> dict[str, int]:
-        """Return the memory of sampling."""
+        """Return the memory of the sampling stage."""
         return {"batch": 7}

@@ -1,4 +1,4 @@
-"""Small classifiers, and the images that they are trained on."""
+"""Small classifiers and the images on which they are trained."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ SMALL = {"channels": (4,), "kernel": 3, "padding": 1, "hidden": (8,), "dropout":
 
 
 def bars(count=60, seed=0):
-    """Bars that lie, stand or cross, somewhere in a noisy image of 6 x 5."""
+    """Return noisy images of 6 x 5 pixels with horizontal bars, vertical bars or crosses."""
     random = np.random.default_rng(seed)
     images = random.integers(0, 60, (count, 5, 6), dtype=np.uint8)
     labels = np.arange(count) % 3
@@ -39,6 +39,6 @@ def make_task(labelled=None, network=None, **training):
 
 
 def train(task, folder, **run_settings):
-    """Train to the end; gives the network, and the reported lines."""
+    """Train to the end, and return the network and the reported lines."""
     messages = test_fit.train(task, folder, device=CPU, **run_settings)
     return ClassifierModel.load(folder / "model.safetensors"), messages

@@ -15,7 +15,7 @@ class SmallDisk:
     ----------
     folder : Path
     kib : int
-        Its size in KiB; files take pages of 4.
+        Size in KiB; files occupy whole pages of 4 KiB.
     """
 
     def __init__(self, folder: Path, kib: int) -> None:
@@ -24,15 +24,15 @@ class SmallDisk:
         self._mount("-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder))
 
     def resize(self, kib: int) -> None:
-        """Give it another size."""
+        """Change its size."""
         self._mount("-o", f"remount,size={kib}k", str(self.folder))
 
     def set_writable(self, writable: bool) -> None:
-        """Mount it for writing, or for reading only."""
+        """Remount it writable or read-only."""
         self._mount("-o", f"remount,{'rw' if writable else 'ro'}", str(self.folder))
 
     def fill(self, but_kib: int = 0) -> Path:
-        """Fill it with a file until no more than some space is left; returns the file."""
+        """Fill it with a file until at most `but_kib` KiB are free, and return the file."""
         ballast = self.folder / "ballast"
         with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
             while file.write(b"\0" * 4096):
@@ -42,7 +42,7 @@ class SmallDisk:
         return ballast
 
     def unmount(self) -> None:
-        """Take it away, whoever still looks at it."""
+        """Unmount it, even if processes still use it."""
         subprocess.run(["umount", "--lazy", str(self.folder)], check=False)
 
     @staticmethod
@@ -54,7 +54,7 @@ class SmallDisk:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, kib: int) -> Iterator[SmallDisk]:
-    """A `SmallDisk` for a while; skips the test where none can be mounted."""
+    """Mount a `SmallDisk` for a while; skip the test if it cannot be mounted."""
     try:
         disk = SmallDisk(folder, kib)
     except (PermissionError, FileNotFoundError) as error:

@@ -1,4 +1,4 @@
-"""Settings of a small network of every kind, for the tests that run over all of them."""
+"""Settings of a small network of every kind, for tests that cover all kinds."""
 
 SMALL_FIELDS: dict[str, dict] = {
     "siren": {"width": 5, "hidden_layers": 1},

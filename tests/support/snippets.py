@@ -1,4 +1,4 @@
-"""The snippets of the pages, and the commands that they name inside sentences."""
+"""The code snippets of the documentation pages, and the commands named inside their sentences."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Snippet(NamedTuple):
-    """A fenced block or a command in backticks; ``text`` is of no language that the page names."""
+    """A fenced block or a command in backticks; `language` is ``text`` if the page names none."""
 
     page: str
     line: int
@@ -25,7 +25,7 @@ class Snippet(NamedTuple):
 
 
 def snippets(page: str, *languages: str) -> list[Snippet]:
-    """Return the fenced blocks of a page, those of some languages or all."""
+    """Return the fenced blocks of a page, of all languages or only of the given ones."""
     text = (ROOT / page).read_text(encoding="utf-8")
     found = [
         Snippet(page, _line(text, block), block[1] or "text", block[2])
@@ -36,7 +36,7 @@ def snippets(page: str, *languages: str) -> list[Snippet]:
 
 
 def named_commands(page: str, programs: Iterable[str]) -> list[Snippet]:
-    """Return what a page has in backticks that begins with one of some programs, and goes on."""
+    """Return the texts in backticks on a page that are one of some programs with arguments."""
     text = (ROOT / page).read_text(encoding="utf-8")
     text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     start = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{'|'.join(programs)})\s")
@@ -52,7 +52,7 @@ def _line(text: str, found: re.Match) -> int:
 
 
 def simple_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each command in lines for a shell, without comments and redirections."""
+    """Yield the words of each command in shell code, without comments and redirections."""
     for line in text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(re.sub(r" \d?>+ ?\S+", "", line), posix=True, punctuation_chars="();|&")
         lexer.whitespace_split = True

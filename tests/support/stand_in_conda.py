@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for conda, with what Snakemake asks of it; uv installs the packages from PyPI."""
+"""A stand-in for conda that answers Snakemake's calls and installs packages from PyPI with uv."""
 
 import json
 import os
@@ -11,11 +11,11 @@ import yaml
 
 FOLDER = Path(__file__).resolve().parent
 PYPI = {"pyvips": "pyvips[binary]"}
-"""Packages that have another name there, or have libraries along."""
+"""Packages that have another name on PyPI, or that need an extra to include their libraries."""
 
 
 def main(arguments: list[str]) -> None:
-    """Answer one call."""
+    """Answer one call of Snakemake."""
     if arguments == ["--version"]:
         print("conda 25.1.1")
     elif arguments[:1] == ["info"]:
@@ -34,7 +34,7 @@ def value_of(name: str, arguments: list[str]) -> str:
 
 
 def create(file: Path, prefix: str) -> None:
-    """Make an environment of the packages that a file lists."""
+    """Create an environment with the packages that a file lists."""
     lines = yaml.safe_load(file.read_text())["dependencies"]
     packages = {name: bounds for name, _, bounds in (line.partition(" ") for line in lines)}
     del packages["python"]

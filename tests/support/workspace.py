@@ -1,4 +1,4 @@
-"""A folder with a tiny image and tiny networks, in which the real workflow runs."""
+"""A folder with a tiny image and tiny networks in which tests run the real workflow."""
 
 import copy
 import os
@@ -38,15 +38,15 @@ SETTINGS = {
 
 
 def without_kernels(**training: Any) -> dict[str, Any]:
-    """Settings of a network for tests that are not about engines: without Numba and kernels, which
-    take a second of each job.
+    """Return settings of a network that is trained without Numba and kernels, which would take a
+    second of each job, for tests that are not about engines.
     """
     settings = {"precision": "float64", **training}
     return {"type": "siren", "width": 8, "hidden_layers": 1, "training": settings}
 
 
 class Workspace:
-    """A working directory of its own for the workflow of this checkout.
+    """A separate working directory for the workflow of this checkout.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ class Workspace:
         Image.fromarray(noise).save(self.folder / name)
 
     def add_table(self) -> None:
-        """Write a small table, and let the settings name it."""
+        """Write a small table and add it to the settings."""
         self.path("slope.csv").write_text("x,y\n" + "".join(f"{n},{3 * n}\n" for n in range(9)))
         table = {"path": "slope.csv", "inputs": ["x"], "targets": ["y"], "training": {"steps": 20}}
         self.settings["tables"] = {"slope": table}
 
     def add_classifier(self) -> None:
-        """Write a small set of images with labels, and let the settings name it."""
+        """Write a small set of labelled images and add it to the settings."""
         random = np.random.default_rng(0)
         self.path("bars").mkdir()
         for count, names in ((60, TRAINING), (30, HELD_OUT)):
@@ -88,27 +88,27 @@ class Workspace:
 
     @contextmanager
     def settings_kept(self) -> Iterator[None]:
-        """Take back, at the end, what has been changed of the settings."""
+        """Restore the settings at the end of the context."""
         before = copy.deepcopy(self.settings)
         yield
         self.settings = before
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command that a user would type, after writing config.yaml."""
+        """Write config.yaml, and return the command that a user would type."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile)]
         return [*command, "--cores", "2", *arguments]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the workflow to its end; what it says is in ``stdout``."""
+        """Run the workflow to its end; its output is in ``stdout``."""
         return self.run_command(self.command(*arguments))
 
     def run_command(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Run a command that `command` has made to its end; see `run`."""
+        """Run a command from `command` to its end; see `run`."""
         return run_in(self.folder, command)
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        """Start the workflow in a session of its own, to be killed or stopped as a whole."""
+        """Start the workflow in a new session, to be killed or stopped together with its jobs."""
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.folder,
@@ -119,7 +119,7 @@ class Workspace:
         )
 
     def succeed(self, *arguments: str) -> str:
-        """Run the workflow, which must succeed, and return what it says."""
+        """Run the workflow, check that it succeeds, and return its output."""
         return succeed_in(self.folder, self.command(*arguments))
 
     def planned(self, *arguments: str) -> dict[str, int]:
@@ -133,12 +133,12 @@ class Workspace:
         return {rule: int(count) for rule, count in jobs.items() if rule not in ("all", "total")}
 
     def path(self, name: str) -> Path:
-        """A file in the folder."""
+        """Return the path of a file in the folder."""
         return self.folder / name
 
 
 def run_in(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder to its end; what it says is in ``stdout``."""
+    """Run a command in a folder to its end; its output is in ``stdout``."""
     return subprocess.run(
         command,
         cwd=folder,
@@ -152,16 +152,17 @@ def run_in(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]
 
 
 def succeed_in(folder: Path, command: list[str]) -> str:
-    """Run a command in a folder, which must succeed, and return what it says."""
+    """Run a command in a folder, check that it succeeds, and return its output."""
     done = run_in(folder, command)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of users: without what tests side by side leave in it, and without SciPy.
+    """Return the environment of a user: without variables of parallel tests, and without SciPy.
 
-    Only tests install SciPy; Numba imports it where it is, in a third of a second for each job.
+    Only tests install SciPy; Numba imports it if it is installed, which takes a third of a second
+    in each job.
     """
     hidden = ("PYTEST_", "COV_", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}

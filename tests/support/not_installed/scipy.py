@@ -1,3 +1,3 @@
-"""Stands in the way of SciPy, as in an environment without it."""
+"""A module that hides SciPy, as in an environment without it."""
 
 raise ImportError("left out by tests/support/workspace.py")
