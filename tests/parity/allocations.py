@@ -1,4 +1,4 @@
-"""Records of the GPU memory that is allocated meanwhile."""
+"""Records of the GPU memory that is allocated in a context."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from neuralfield.system.device import Device
 
 @contextmanager
 def allocations(gpu: Device) -> Iterator[list[dict[str, Any]]]:
-    """Let others work, and note each allocation in the list that is given."""
+    """Record each allocation of GPU memory within the context in the list that it yields."""
     asked_for: list[dict[str, Any]] = []
 
     class Watch(gpu.xp.cuda.MemoryHook):

@@ -1,4 +1,4 @@
-"""Fields on a GPU: arrays of CuPy in and out, and fits that are rendered there."""
+"""Fields on a GPU: CuPy arrays as input and output, and fits that are rendered on the GPU."""
 
 import numpy as np
 import pytest

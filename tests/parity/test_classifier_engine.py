@@ -58,7 +58,7 @@ def trainer_of(labelled, network, device, engine, **training):
 
 
 def step_of(labelled, network, device, engine, batch, precision, first_step):
-    """Return what a step of descent with a rate of 1 takes off, the gradient; and the totals."""
+    """Return the gradient, as the change of a descent step with rate 1, and the totals."""
     trainer = trainer_of(
         labelled,
         network,
@@ -128,8 +128,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first_step", [0, 5])
 def test_gradients_are_those_of_the_tape(gpu, case, first_step):
-    """The images of the batch are the same, also where it goes on into the next order of all, and
-    so are the values that are dropped."""
+    """Both engines use the same images, also in a batch that crosses epochs, and the same dropout
+    masks."""
     (height, width), batch, network = CASES[case]
     labelled = noise(height, width, 45)
     tape = step_of(labelled, network, CPU, "tape", batch, "float64", first_step)
@@ -146,7 +146,7 @@ def test_a_training_goes_where_the_tape_goes(gpu):
     labelled = bars(240)
     engine = trainer_of(labelled, settings, gpu, "cuda", **training).engine
     reference = trainer_of(labelled, settings, CPU, "tape", **training).engine
-    for first in range(0, 200, 50):  # later steps differ as any two roundings do
+    for first in range(0, 200, 50):  # later, rounding makes the steps differ
         engine.totals.fill(0)
         reference.totals.fill(0)
         engine.run(first, 50)
@@ -166,7 +166,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
         pieces.engine.run(first, count)
         first += count
     profiled.close()
-    monkeypatch.setenv("NEURALFIELD_PROFILE", "1")  # kernels one by one, not as a graph
+    monkeypatch.setenv("NEURALFIELD_PROFILE", "1")  # launch kernels one by one, without a graph
     profiled = trainer_of(bars(), SMALL, gpu, "cuda", batch_samples=24)
     profiled.engine.run(0, 100)
     for other in (pieces, profiled):

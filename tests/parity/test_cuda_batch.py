@@ -1,4 +1,4 @@
-"""Several networks in one launch: each has the bytes that it has alone on the same GPU."""
+"""Several networks in one launch: each gets the same bytes as when it trains alone on this GPU."""
 
 from typing import Any
 
@@ -31,18 +31,18 @@ NETWORKS = (
     {"seed": 8, "schedule": Schedule("constant", 1e-2, 0.0, 100)},
     {"seed": 3, "schedule": Schedule("constant", 1e-3, 0.0, 100, 0, 30)},
 )
-"""Other images, first weights, samples and rates."""
+"""Different images, initial weights, samples and learning rates."""
 
 SIREN_64 = {"type": "siren", "width": 64, "hidden_layers": 2}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    # a tile in each unit, and fewer units than partial sums
+    # one tile per unit, and fewer units than partial sums
     "small": (SIREN, {"points": 1}),
     "one tile": (SIREN, {"batch_pixels": 20, "channels": 3}),
     "footprints, by density": (
         SIREN_64,
         {"points": 4, "batch_pixels": 500, "detail_share": 0.5, "channels": 3},
     ),
-    # several chains in a unit, several tiles in a chain
+    # several chains per unit, several tiles per chain
     "two chains": (SIREN_64, {"width": 128, "height": 128}),
     "long chains": (SIREN_64, {"width": 300, "height": 200, "channels": 3}),
     "one matrix": ({**SIREN_64, "hidden_layers": 1}, {"width": 200, "height": 131}),
@@ -69,7 +69,7 @@ def gpu():
 
 @pytest.fixture
 def always_together(monkeypatch):
-    """Take steps together also where turns are faster; counts how often."""
+    """Take steps together even if turns are estimated to be faster, and record the calls."""
     runs = []
 
     class Counted(CudaBatch):
@@ -100,7 +100,8 @@ def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_tog
     assert alone[0].variant == NarrowPass.name
     batch = EngineBatch(gpu, 1)
     shares = {}
-    # the last begins at an odd step: with the other batch. Of many points fewer steps are as much
+    # the last call begins at an odd step, which uses the other batch; with many points, fewer steps
+    # do as well
     calls = [(0, 20), (20, 3), (23, 2)] if case in OF_FEW_POINTS else [(0, 2), (2, 3), (5, 2)]
     for first, count in calls:
         for engine in alone:
@@ -115,7 +116,7 @@ def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu, always_tog
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array, err_msg=name)
     totals = {tuple(to_host(engine.totals)) for engine in alone}
-    assert len(totals) == len(NETWORKS)  # no two were the same training
+    assert len(totals) == len(NETWORKS)  # no two trainings are the same
     batch.close()
     for engine in (*alone, *together):
         engine.close()
@@ -138,7 +139,7 @@ def test_those_of_other_kinds_run_side_by_side(gpu, always_together):
 
 @pytest.fixture
 def on_gpu(monkeypatch, gpu):
-    """Run the trainings of the tests without a GPU on a GPU."""
+    """Run the trainings of `test_batch` and `test_fit` on a GPU."""
     for module in (test_batch, test_fit):
         monkeypatch.setattr(module, "CPU", gpu)
 
@@ -151,7 +152,7 @@ def train_alone(tasks, folder):
 
 def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu, always_together):
     tasks = test_batch.different_tasks()
-    del tasks["wide"]  # of another kind
+    del tasks["wide"]  # it has another batch kind
     alone = train_alone(tasks, tmp_path / "alone")
     together = {"engine": "cuda", "side_by_side": 1}
     for names, row in ((("plain", "seed"), 20), (("rate", "image"), 60)):
@@ -165,7 +166,7 @@ def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu, always_togethe
 
 
 def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together, monkeypatch):
-    """Mixed precision bounds gradients, and trainings hardly ever diverge: here one is made to."""
+    """Mixed precision limits gradients, so trainings hardly ever diverge; this one is forced to."""
     tasks = test_batch.different_tasks()
     del tasks["wide"]
     require_finite = Trainer._require_finite

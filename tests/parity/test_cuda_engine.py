@@ -1,4 +1,4 @@
-"""The gradients of the cuda engine against the tape's."""
+"""The gradients of the cuda engine compared with the tape's."""
 
 from typing import Any
 
@@ -54,8 +54,8 @@ PASSES_AND_PRECISIONS = [
 ]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
-"""Rounding to fp16 opens and shuts some relus: in NumPy, too, that makes errors of 1 to 2
-hundredths."""
+"""Rounding to fp16 switches some relus on or off, which in NumPy also causes errors of 0.01 to
+0.02."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def gpu():
 
 
 def gradients_of(engine):
-    """Return those of the first batch, which its construction has sent through the pass."""
+    """Return the gradients of the first batch, which the engine's constructor has computed."""
     summed = []
     for partial in engine.stages.own_pass.partial_gradients():
         flat = to_host(partial.array).ravel()[partial.offset :].astype(np.float64)
@@ -81,7 +81,7 @@ def gradients_of(engine):
 
 
 def reference_gradients(field, settings):
-    """The tape's in float64, from a step of plain descent with a rate of 1."""
+    """Compute the tape's gradients in float64, from a step of plain descent with a rate of 1."""
     plain: dict[str, Any] = {"optimizer": "sgd", "schedule": Schedule("constant", 1.0, 0.0, 10)}
     objective = make_objective(field, dtype="float64", **settings, **plain)
     before = {name: tensor.data.copy() for name, tensor in objective.network.parameters.items()}
@@ -123,7 +123,7 @@ CASES = {
         {"points": 5, "batch_pixels": 100, "detail_share": 0.5, "channels": 3},
     ),
     "siren, footprint 64": (SIREN, {"points": 64, "batch_pixels": 5}),
-    # more tiles than the fused pass works on at once
+    # more tiles than the fused pass processes at the same time
     "siren 256, rounds": ({**SIREN, "width": 256, "hidden_layers": 1}, {"points": 64}),
     "tanh, unequal, rounds": (mlp("tanh", 128, 256, 64), {"points": 64}),
     "tanh, unequal": (mlp("tanh", 40, 17, 64), {}),
@@ -263,7 +263,7 @@ def test_gradients_are_those_of_the_tape(gpu, monkeypatch, case, pass_type, prec
 
 
 class LayersInChunks(LayerPass):
-    """A pass with little memory."""
+    """A layer pass with a small memory budget."""
 
     memory_budget_bytes = 1 << 19
 

@@ -1,4 +1,4 @@
-"""The stages of the cuda engine beside its pass: the same as their reference implementations."""
+"""The stages of the cuda engine other than the pass, compared with reference implementations."""
 
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def test_blocks_of_large_images_have_the_same_pixels(gpu, tmp_path, count):
 
 
 class GivenPass(Pass):
-    """Leaves the gradients and losses that it was made with."""
+    """A pass that only returns the gradients and losses given to its constructor."""
 
     def __init__(self, device, gradients, loss_partials):
         super().__init__(device)
@@ -194,7 +194,7 @@ def test_update_moves_parameters_as_the_optimizer_does(
     ids=["wide", "narrow", "small"],
 )
 def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
-    """Matrices have all shapes; most of their gradients lie in few directions."""
+    """Matrices have various shapes; most of each gradient's norm is in few directions."""
     settings: dict[str, Any] = {
         "optimizer": "muon",
         "schedule": Schedule("constant", 1e-2, 0, 20),
@@ -232,7 +232,8 @@ def test_muon_moves_matrices_as_in_float64(gpu, widths, steps, precision):
 
 
 def moved_by_muon(gpu, shapes):
-    """Return matrices after a step; those of a shape at a place begin the same each time."""
+    """Return matrices after a step; a matrix begins with the same values in every call in which its
+    shape and the shapes before it are the same."""
     generator, matrices = np.random.default_rng(3), []
     for shape in shapes:
         weight, direction = (gpu.asarray(generator.normal(size=shape), np.float32) for _ in "wd")

@@ -1,4 +1,4 @@
-"""The cuda engine: whole trainings beside the tape's, what they allocate, and after a kill."""
+"""The cuda engine: whole trainings compared with the tape's, allocations, and resuming."""
 
 import csv
 import os
@@ -53,7 +53,7 @@ def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type,
     objective = make_objective(field, device=gpu, **settings)
     reference = TapeEngine(make_objective(field, **settings), CPU, 1)
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
-    for first in range(0, 200, 50):  # later steps differ as any two roundings do
+    for first in range(0, 200, 50):  # later, rounding makes the steps differ
         engine.totals.fill(0)
         reference.totals.fill(0)
         engine.run(first, 50)
@@ -68,7 +68,7 @@ def test_a_training_goes_where_the_tape_goes(gpu, monkeypatch, field, pass_type,
 def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
     gpu, monkeypatch, settings, pass_type, precision
 ):
-    """After one step parameters are near the tape's, after ten and more the loss is."""
+    """Parameters are compared after one step, and the losses after 10 and 100 steps."""
     settings = {"batch_pixels": 100, "points": 3, "channels": 3} | settings
     objective = make_objective(device=gpu, **settings)
     reference = TapeEngine(make_objective(dtype="float64", **settings), CPU, 1)
@@ -76,7 +76,8 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
     engine = make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective)
     engine.run(0, 1)
     reference.run(0, 1)
-    # what a gradient has next to nothing of, Muon moves as far as the rest: also its roundings
+    # Muon moves directions in which the gradient is almost zero as far as the others, and thereby
+    # amplifies rounding errors
     tolerance = {"mixed": 0.1, "float32": 0.01}[precision]
     for name, array in reference.objective.network.arrays.items():
         moved = to_host(objective.network.arrays[name]) - before[name]
@@ -95,7 +96,7 @@ def test_muon_and_clipping_go_where_the_tape_in_float64_goes(
 
 @pytest.mark.parametrize(("pass_type", "precision"), PASSES_AND_PRECISIONS)
 def test_muon_moves_complex_matrices_as_on_the_tape(gpu, monkeypatch, pass_type, precision):
-    """The loss would differ by hundredths if they were not moved, or moved by Adam."""
+    """The loss would differ by hundredths if Adam or no optimizer updated these matrices."""
     field = {**WIRE, "width": 24, "omega_0": 10.0, "scale": 5.0}
     settings: dict[str, Any] = {"batch_pixels": 100, "points": 3, "channels": 3} | MUON
     objective = make_objective(field, device=gpu, **settings)
@@ -140,7 +141,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, field, settings, prec
 
 
 def test_two_engines_at_once_do_not_meet(gpu):
-    """One of another shape, and one of the same, whose compiled kernels are shared."""
+    """One engine has other settings, and two have the same, so that they share compiled kernels."""
     everyone: list[dict[str, Any]] = [
         {"batch_pixels": 100, "points": 3},
         {"batch_pixels": 100, "points": 3},
@@ -205,7 +206,7 @@ def test_a_training_learns_and_says_how(tmp_path, monkeypatch, gpu, supervision)
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
-    """The training gets worse at its end."""
+    """The loss of this training rises towards its end."""
     monkeypatch.setattr(test_fit, "CPU", gpu)
     settings = {"steps": 60, "learning_rate": 0.1, "schedule": "constant", "precision": precision}
     test_fit.train(test_fit.make_task(**settings, **EVERYTHING), tmp_path, engine="cuda")
@@ -213,7 +214,7 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         rows = list(csv.DictReader(file))
     best = min(rows, key=lambda row: float(row["loss"]))
     model = Model.load(tmp_path / "model.safetensors")
-    assert 1 < model.metadata["step"] == int(best["step"]) - 1 < 59  # its row begins with it
+    assert 1 < model.metadata["step"] == int(best["step"]) - 1 < 59  # loss before the row's step
     assert model.metadata["engine"] == "cuda"
 
 

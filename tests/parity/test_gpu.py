@@ -153,10 +153,11 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize("engine", ["cuda", "tape"])
 def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, engine):
-    """However many steps a call takes, and so however late it is noticed."""
+    """The number of steps in a call, and so the delay until the divergence is noticed, is
+    irrelevant."""
     for module in (test_fit, test_divergence):
         monkeypatch.setattr(module, "CPU", gpu)
-    # in mixed precision gradients are capped, and this training stays finite, if useless
+    # mixed precision limits gradients, so that this training would stay finite, if useless
     task = test_divergence.diverging_task(precision="float32")
     for name, interval_s in (("alone", 1000), ("often", 0), ("resumed", 0)):
         test_fit.train(task, tmp_path / name, engine=engine, checkpoint_interval_s=interval_s)

@@ -1,4 +1,4 @@
-"""Refining an image on a GPU against doing it on a processor."""
+"""Refinement of an image on a GPU compared with refinement on the CPU."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pytestmark = [
 
 
 def pair(width, height, channels, scale):
-    """Make a small image of blurred steps, and enlarge it with some noise."""
+    """Make a small image of blurred steps, and an enlargement of it with some noise."""
     y, x = np.mgrid[:height, :width]
     truth = np.stack([((x * (c + 2) + y) // 9 % 3) / 2 for c in range(channels)], axis=2)
     size = width // scale, height // scale

@@ -1,4 +1,4 @@
-"""Kernels of hash grids: the same as the tape in float64."""
+"""Kernels of hash grids compared with the tape in float64."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 TOLERANCE = {True: 1e-3, False: 1e-5}
-"""The precision of fp16 and float32, for numbers of about 1."""
+"""Tolerances with fp16 (True) and float32 (False), for numbers of about 1."""
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +40,13 @@ def layout_of(kind: str, rows: int, numbers: int) -> FeatureLayout:
 
 
 def places(layout: FeatureLayout, rows: int, numbers: int) -> np.ndarray:
-    """Where each number is in a flat array."""
+    """Return the index of each number in a flat array."""
     row, column = np.arange(rows)[:, None], np.arange(numbers)
     return row * layout.row_stride + column // 2 * layout.pair_stride + column % 2
 
 
 def laid_out(gpu, layout: FeatureLayout, numbers: np.ndarray):
-    """Return an array on the GPU with these numbers, and NaN between them."""
+    """Return an array on the GPU with these numbers, and NaN in the gaps between them."""
     where = places(layout, *numbers.shape)
     flat = np.full(where.max() + 2, np.nan, np.float16 if layout.is_mixed else np.float32)
     flat[where] = numbers
@@ -80,7 +80,7 @@ def test_features(gpu, count, features, kind):
 
 
 def gradients_of(gpu, plan, batch, layout, points, gradients, times=1):
-    """Return the gradient of each run, with the points in one chunk."""
+    """Yield the gradient of each of `times` runs, with all points in one chunk."""
     tested = make_table_gradient(gpu, plan, batch, layout)
     given = laid_out(gpu, layout, gradients)
     launches = tested.launches(given, gpu.asarray(points), len(gradients), is_last=True)

@@ -1,4 +1,4 @@
-"""The portable kernels compute what the tape computes in float64."""
+"""The portable kernels compared with the tape in float64."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,10 +45,10 @@ FIELDS = [
     {"type": "cafe", "frequencies": 1, "chebyshev_degree": 40, "factors": 5, "hidden_layers": 0},
 ]
 TOLERANCE = {"float32": 2e-5, "mixed": 3e-2}
-"""The tolerance, as a share of a gradient's norm."""
+"""Tolerance as a fraction of a gradient's norm."""
 
 RELU_TOLERANCE = {"float32": 2e-5, "mixed": 0.1}
-"""Rounding to fp16 opens and shuts some relus."""
+"""Tolerance with relus, some of which rounding to fp16 switches on or off."""
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,14 @@ def gpu():
 
 @dataclass(frozen=True)
 class Case:
-    """A network in float64 whose numbers are float32, and a batch of points for it.
+    """A network in float64 with values rounded to float32, and a batch of points for it.
 
     Attributes
     ----------
     network : CoordinateNetwork
     points : ndarray of float32, shape (pixels * points, 2)
     inputs : ndarray of float32, of the same shape
-        The points as kernels read them: u and v for corners.
+        The points as kernels read them: u and v if the encoding is `CornerBias`.
     targets : ndarray of float32, shape (pixels, channels)
     weights : ndarray of float32, shape (pixels,), or None
     """
@@ -81,7 +81,7 @@ def make_case(field: dict[str, Any], batch: BatchPlan) -> Case:
     generator = np.random.default_rng(2)
     network = field_settings(field).build(ImageShape(40, 30, batch.channels), generator)
     for features in network.encoding.parameters.values():
-        features.data *= 1e4  # fresh ones would hardly matter
+        features.data *= 1e4  # their initial values would hardly matter
     rounded = {name: array.astype(np.float32) for name, array in network.arrays.items()}
     network.load(rounded, "rounded")
     points = generator.uniform(-1, 1, size=(batch.pixels * batch.points, 2)).astype(np.float32)
@@ -91,19 +91,19 @@ def make_case(field: dict[str, Any], batch: BatchPlan) -> Case:
 
 
 def as_inputs(network: CoordinateNetwork, points: np.ndarray) -> np.ndarray:
-    """Points as kernels read them: u and v for corners, without the column of ones."""
+    """Return points as kernels read them: u and v for `CornerBias`, without the column of ones."""
     encoding = network.encoding
     return encoding(points)[:, 1:] if isinstance(encoding, CornerBias) else points
 
 
 def values_of_the_tape(network: CoordinateNetwork, points: np.ndarray) -> Tensor:
-    """Return values in float64; points lie in the cells of a grid as in the kernels' float32."""
+    """Return values in float64; grid cells are found from points in float32, as in the kernels."""
     is_grid = isinstance(network.encoding, HashEncoding)
     return network(points if is_grid else points.astype(np.float64))
 
 
 def tape_results(case: Case, batch: BatchPlan) -> tuple[list[float], list[np.ndarray]]:
-    """Loss and squared error, and the gradients of all parameters."""
+    """Return the loss and squared error, and the gradients of all parameters."""
     count = batch.pixels * batch.channels
     targets, loss_of = case.targets.astype(np.float64), make_loss(batch.loss, HUBER_DELTA)
     values = values_of_the_tape(case.network, case.points)
@@ -127,7 +127,7 @@ def tape_results(case: Case, batch: BatchPlan) -> tuple[list[float], list[np.nda
 
 
 def rows_of_points(batch: BatchPlan) -> np.ndarray:
-    """Rows of the batch that hold a point, in the order of pixels and of their points."""
+    """Return the rows of the batch that hold a point, ordered by pixels and by their points."""
     row = np.arange(batch.rows)
     in_tile = row % TILE_ROWS
     pixel = row // TILE_ROWS * batch.tile_pixels + in_tile // batch.points
@@ -135,7 +135,7 @@ def rows_of_points(batch: BatchPlan) -> np.ndarray:
 
 
 def on_gpu(gpu, arrays: dict[str, np.ndarray]) -> tuple[Any, dict[str, int]]:
-    """Arrays one after another in float32, and where each begins."""
+    """Concatenate arrays in float32, and return the result and where each array begins."""
     sizes = [array.size for array in arrays.values()]
     offsets = dict(zip(arrays, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
     flat = np.concatenate([array.ravel() for array in arrays.values()])
@@ -163,7 +163,7 @@ def make_buffers(gpu, case: Case, batch: BatchPlan) -> Buffers:
 
 
 def gradient_of(part, shape: tuple[int, ...]) -> np.ndarray:
-    """The sum of a gradient's parts."""
+    """Sum the partial gradients of a parameter."""
     columns = part.columns or shape[-1]
     rows = np.prod(shape, dtype=int) // columns
     index = part.offset + np.arange(part.parts)[:, None, None] * part.part_stride
@@ -189,7 +189,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeyp
     plan, buffers = network_plan(case.network), make_buffers(gpu, case, batch)
     tested = make_pass(LayerPass, PassArguments(gpu, plan, batch, buffers, precision))
     expected, by_parameter = tape_results(case, batch)
-    for _ in range(2):  # nothing is left over from a step for the next
+    for _ in range(2):  # a step leaves no state for the next
         tested.launch()
         found = to_host(tested.loss_partials).sum(axis=0)
         is_relu = field.get("activation") == "relu" or field["type"] in ("hashgrid", "cafe")
@@ -209,7 +209,7 @@ def test_pass(field, loss, points, pixels, precision, budget_bytes, gpu, monkeyp
     ids=lambda value: str(value),
 )
 def test_rendered_values(field, width, height, chunk_rows, precision, gpu, monkeypatch) -> None:
-    """There are several chunks, and the last one is not full."""
+    """The image has several chunks, the last of which is not full."""
     monkeypatch.setattr(layer_values, "_CHUNK_ROWS", chunk_rows)
     network = make_case(field, BatchPlan(1, 1, False, "mse", HUBER_DELTA, 3, False)).network
     plan = network_plan(network)

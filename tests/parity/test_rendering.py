@@ -1,4 +1,4 @@
-"""The GPU renders what the CPU's array code renders: pixels, boxes, samples, files."""
+"""Rendering on the GPU compared with array code on the CPU: pixels, boxes, samples, files."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -100,7 +100,7 @@ def test_pixels(gpu, field, channels, precision):
 @pytest.mark.parametrize("field", ["siren", "original", "fourier"])
 def test_samples_in_a_box(gpu, field, samples, precision):
     model = make_model(FIELDS[field], 3, precision)
-    # where the first samples are about as far apart as decides on more of them
+    # rounding can decide whether a pixel whose first samples differ by about the limit gets more
     further = 1 / 256 if samples > 16 else 0.0
     require_alike(model, gpu, 90, 41, further, samples=samples, box=(0.1, 0.3, 0.8, 0.95))
 

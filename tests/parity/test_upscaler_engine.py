@@ -26,7 +26,7 @@ pytestmark = [
 CPU = select_device("cpu")
 MOST_RELATIVE_ERROR = 1e-5
 RATE = 64.0
-"""A learning rate with which little of a gradient is lost beside the weights."""
+"""Learning rate that is so large that the weights' rounding hides little of the gradient."""
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +64,14 @@ def trainer_of(case, device, engine, **training):
     )
     random = np.random.default_rng(0)
     for name, tensor in trainer.network.parameters.items():
-        if name.endswith("bias") or not to_host(tensor.data).any():  # what begins with zeros
+        if name.endswith("bias") or not to_host(tensor.data).any():  # initialized with zeros
             values = random.normal(0, 0.1, tensor.shape).astype(np.float32)
             tensor.data[...] = device.asarray(values, dtype=tensor.data.dtype)
     return trainer
 
 
 def step_of(case, device, engine, first_step, **training):
-    """Return the gradient, from what a step of descent takes off; and the totals."""
+    """Return the gradient, computed from the change by a descent step, and the totals."""
     descent = {"optimizer": "sgd", "learning_rate": RATE, "schedule": "constant"}
     trainer = trainer_of(case, device, engine, **descent, **training)
     before = {
@@ -121,7 +121,7 @@ def test_a_training_goes_where_the_tape_goes(gpu):
     engine, reference = (
         trainer_of(case, device, name).engine for device, name in ((gpu, "cuda"), (gpu, "tape"))
     )
-    for first in range(0, 100, 25):  # later steps differ as any two roundings do
+    for first in range(0, 100, 25):  # later, rounding makes the steps differ
         for each in (engine, reference):
             each.totals.fill(0)
             each.run(first, 25)
@@ -137,7 +137,7 @@ def test_how_steps_are_cut_into_calls_changes_nothing(gpu, monkeypatch):
     for count in (1, 15, 16, 17, 2, 49):
         pieces.engine.run(first, count)
         first += count
-    monkeypatch.setenv("NEURALFIELD_PROFILE", "1")  # kernels one by one, not as a graph
+    monkeypatch.setenv("NEURALFIELD_PROFILE", "1")  # launch kernels one by one, without a graph
     profiled = trainer_of(case, gpu, "cuda")
     profiled.engine.run(0, 100)
     for other in (pieces, profiled):
