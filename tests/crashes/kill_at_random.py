@@ -5,15 +5,15 @@
     python tests/crashes/kill_at_random.py --kills 100 --finished
 
 Each process is killed by SIGKILL at a random moment of its life and started again in the same
-folder, until one is quick enough to finish; then all results are compared, and the next run starts
-in a new folder. Some kills wait until a file, or the results, are being written. Snakemake is
-killed with its jobs, or alone, so that they go on as orphans. Only kills that hit a living process
-count. Where Snakemake is not installed, all kills go to trainings. The exit code is 1 if any result
-differs.
+folder, until one process finishes before its kill; then all results are compared, and the next run
+starts in a new folder. Some kills wait until a file, or the results, are being written. Snakemake
+is killed either together with its jobs, or alone, so that its jobs continue as orphans. Only kills
+that hit a living process count. If Snakemake is not installed, only trainings are killed. The exit
+code is 1 if any result differs.
 
-With --finished, Snakemake is killed while it makes results again that were finished: forced to, or
-because an image, a table of pixels or a setting changed. Kills are aimed at jobs of each rule in
-turn. The change is then taken back, and the plain command has to end with all results as they were.
+With --finished, Snakemake is killed while it remakes finished results, either because it was forced
+to, or because an image, a table of pixels or a setting changed. Kills are aimed at jobs of each
+rule in turn. Then the change is reverted, and the plain command has to restore all results.
 """
 
 import argparse
@@ -56,19 +56,19 @@ from watching import (
 
 SHARE_OF_TRAININGS = 0.7
 STEPS = {"cpu": 3000, "gpu": 100_000}
-"""Some seconds of training."""
+"""Numbers of training steps that take some seconds."""
 
 SHARE_AT_THE_START = 0.15
 SHARE_AT_A_WRITE = 0.3
-"""Kills that, after a random time, wait until a file is being written."""
+"""Share of kills that, after a random time, wait until a file is being written."""
 
 SHARE_AT_THE_END = 0.05
-"""Kills that wait until a training's results are being written: a few milliseconds of its life."""
+"""Share of kills that wait until a training's results are being written, a few milliseconds."""
 
 END_S = 0.05
 WRITE_PATIENCE_S = 0.5
 END_PATIENCE_S = 60
-"""After it, a Snakemake that was asked to end is killed, as clusters do."""
+"""Seconds after which a Snakemake that was asked to end is killed, as clusters do."""
 
 
 SIGNALS: dict[str, tuple[SendSignal, signal.Signals]] = {
@@ -82,27 +82,27 @@ KILL_OF_A_JOB = "SIGKILL to a job"
 SHARE_OF_FORCED_RULES = 0.6
 MOST_JOBS_BEFORE_A_KILL = 5
 JOB_S = 1.0
-"""A kill strikes at most that long after the job was seen."""
+"""Maximum seconds between the detection of a job and the kill."""
 
 MOST_KILLS_IN_A_ROW = 16
 
 
 @dataclass(frozen=True)
 class Life:
-    """The time of a run left alone until it first saves its state, and from there on."""
+    """Times of an undisturbed run: until it first saves its state, and from then to its end."""
 
     start_s: float
     work_s: float
 
 
 def kill_repeatedly(victim: Victim, kills: int, choose: random.Random, folder: Path) -> Tally:
-    """Kill until as many kills have hit, then let the last run finish.
+    """Kill until `kills` kills have hit, then let the last run finish.
 
-    Each run gets a folder in `folder`, which is empty.
+    Each run gets a subfolder of `folder`, which must be empty.
     """
     tally = Tally()
     if victim.device_kind == "gpu":
-        _run_alone(victim, folder / "first")  # it compiles kernels, and takes another time
+        _run_alone(victim, folder / "first")  # the first run compiles kernels, so its time differs
     life = _run_alone(victim, folder / "alone")
     expected = digests(victim.results(folder / "alone"))
     while True:
@@ -132,7 +132,7 @@ def kill_over_finished(
     choose: random.Random,
     aims: Sequence[str] = (),
 ) -> Tally:
-    """Kill Snakemake while it makes finished results again; the plain command then mends all.
+    """Kill Snakemake while it remakes finished results; check that the plain command repairs them.
 
     Parameters
     ----------
@@ -140,12 +140,12 @@ def kill_over_finished(
     kills : int
     choose : random.Random
     aims : sequence of str
-        Rules to force and to aim at, one for each kill; by default whatever was hit least.
+        Rules to force and to aim at, one for each kill; by default the rules hit least often.
 
     Raises
     ------
     PromiseBroken
-        After all kills: results that were found broken are put back in between.
+        After all kills, if results were broken; they are restored from a copy in between.
     """
     let_finish(victim.start(), victim.folder, "the first run")
     victim.keep_copy()
@@ -221,13 +221,13 @@ def _kill_finished(
                 send_signal(os.kill, pid, signal.SIGKILL)
         else:
             send, number = SIGNALS[way]
-            send_signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+            send_signal(send, process.pid, signal.SIGSTOP)  # paused for inspection
             jobs = victim.running_jobs(process.pid)
             send_signal(send, process.pid, number)
             send_signal(send, process.pid, signal.SIGCONT)
         try:
             code = process.wait(timeout=END_PATIENCE_S)
-        except subprocess.TimeoutExpired:  # Snakemake's handler of SIGTERM may wait for itself
+        except subprocess.TimeoutExpired:  # Snakemake's handler of SIGTERM may deadlock
             send_signal(os.kill, process.pid, signal.SIGKILL)
             code = process.wait(timeout=PATIENCE_S)
         if choose.random() < 0.5:
@@ -259,7 +259,7 @@ def _kill_once(
     choose: random.Random,
     tally: Tally,
 ) -> bool:
-    """Return whether the process was alive when it was killed, and had not ended by itself."""
+    """Kill once; return whether the kill hit a living process, not one that had already ended."""
     unfinished_before = unfinished_files(folder)
     way = choose.choice(sorted(victim.ways))
     send = victim.ways[way]
@@ -277,7 +277,7 @@ def _kill_once(
                 process,
                 WRITE_PATIENCE_S,
             )
-    send_signal(send, process.pid, signal.SIGSTOP)  # time stands still while we look
+    send_signal(send, process.pid, signal.SIGSTOP)  # paused for inspection
     begun = unfinished_files(folder) - unfinished_before
     phase = victim.phase(process, folder, begun)
     send_signal(send, process.pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ from neuralfield.training.loop import Execution
 from neuralfield.training.results import publish_results
 
 CHECKPOINT_INTERVAL_S = 0.005
-"""So short that many kills strike while a state is written."""
+"""Seconds between saved states: so few that many kills strike while a state is being written."""
 
 RENDERING_SIZES_PX = (24, 200)
 READY = "ready"
@@ -39,7 +39,7 @@ def make_task(steps: int) -> ImageTask:
 
 
 def train_and_render(folder: Path, device: Device, steps: int) -> None:
-    """Resume the training that an earlier process has left in the folder, and render."""
+    """Start or resume the training of an earlier process in the folder, then render."""
     run = Execution(
         device,
         folder / "state",

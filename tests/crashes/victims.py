@@ -39,9 +39,9 @@ NOT_COMPARED = {
     "state.safetensors",
     "batches.jsonl",
 }
-"""Results with times, and the ledger, which gets longer when settings change: they only have to
-exist; so do the lists of tiles' files, which have digests of such. history.csv is compared without
-its seconds."""
+"""Files of which only the existence is compared: they contain times, except the ledger, which grows
+when settings change. The same applies to the lists of tiles' files, which contain digests of files
+with times. history.csv is compared without its seconds."""
 
 
 SendSignal = Callable[[int, signal.Signals], None]
@@ -54,9 +54,9 @@ class Victim(Protocol):
     ----------
     name : str
     ways : mapping of str to callable
-        How it can be killed: what dies, and what sends it a signal.
+        The ways to kill it: names of the processes that die, and functions that signal them.
     longest_share : float
-        Of the work of a run left alone: what a process does at most before it is killed.
+        Maximum time before a kill, as a share of the working time of an undisturbed run.
     device_kind : {"cpu", "gpu"}
     """
 
@@ -66,7 +66,7 @@ class Victim(Protocol):
     device_kind: str
 
     def start(self, folder: Path) -> subprocess.Popen:
-        """Start or resume it in a session of its own."""
+        """Start or resume it in a new session."""
         ...
 
     def results(self, folder: Path) -> Path:
@@ -82,7 +82,7 @@ class Victim(Protocol):
         ...
 
     def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
-        """Return what it is doing, seen from outside; `begun` are the files that it is writing."""
+        """Return its activity as seen from outside; `begun` are the files being written."""
         ...
 
 
@@ -125,14 +125,14 @@ class TrainingVictim:
 
 
 class Workflow:
-    """Snakemake at work on a tiny image.
+    """Snakemake working on a tiny image.
 
     Parameters
     ----------
     device_kind : {"cpu", "gpu"}
     steps : int
     small : bool
-        Only one network and its redraw, without time-lapse, numbers and report.
+        Whether to make only one network and its redraw, without time-lapse, numbers and report.
     """
 
     name: ClassVar = "Snakemake"
@@ -175,14 +175,14 @@ class Workflow:
 
 
 class FinishedWorkflow:
-    """Snakemake at work on results that are there already.
+    """Snakemake working on results that exist already.
 
     Parameters
     ----------
     folder : Path
-        An empty one.
+        An empty folder.
     small : bool
-        Only one image, one network and its render; otherwise results of every rule.
+        Whether to make only one image, one network and its render, not results of every rule.
     """
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:
@@ -203,14 +203,14 @@ class FinishedWorkflow:
         return self.folder / "results"
 
     def keep_copy(self) -> None:
-        """Note which rules made the finished results, and copy them for `restore`."""
+        """Record which rules made the finished results, and copy the results for `restore`."""
         table = self.workspace.succeed(*self.targets, "--summary", "--quiet")
         lines = [line.split("\t") for line in table.splitlines() if line.startswith("results/")]
         self.rules = {line[3]: line[2] for line in lines}
         shutil.copytree(self.folder, self.copy)
 
     def restore(self) -> None:
-        """Move the folder away, and bring back the copy."""
+        """Move the folder away, and replace it with the copy."""
         self.folder.rename(self.folder.with_name(f"broken_{time.time_ns()}"))
         shutil.copytree(self.copy, self.folder)
 
@@ -222,16 +222,16 @@ class FinishedWorkflow:
         return check(self.results)[1]
 
     def running_jobs(self, session: int) -> dict[int, str]:
-        """Return the rules of the jobs that run in a session, by process."""
+        """Return the rules of the jobs that run in a session, by process ID."""
         found = {}
         for pid in processes_of_session(session):
             script = re.search(r"\S+/\.snakemake/scripts/tmp\w+\.\w+\.py", _command_of(pid))
-            try:  # Snakemake writes the job's log into it, too
+            try:  # Snakemake also writes the name of the job's log into the script
                 text = Path(script[0]).read_text() if script else ""
             except OSError:  # the job has just ended
                 continue
             log = re.search(r"logs/[^'\\]+?\.log", text)
-            if log and log[0] in self.rules:  # not of a batch of other settings
+            if log and log[0] in self.rules:  # logs of batches of other settings are ignored
                 found[pid] = self.rules[log[0]]
         return found
 
@@ -269,7 +269,7 @@ class FinishedWorkflow:
 
 
 Cause = Callable[[Workspace], AbstractContextManager[None]]
-"""A reason to make results again, which is taken back at the end."""
+"""A context that causes results to be made again, and reverts the cause at its end."""
 
 
 @contextmanager
@@ -288,7 +288,7 @@ def changed_image(workspace: Workspace) -> Iterator[None]:
 
 @contextmanager
 def changed_pixels(workspace: Workspace) -> Iterator[None]:
-    """One value of the table is changed; the file is then removed, as the message advises."""
+    """Change one value of the table; at the end remove the file, as the error message advises."""
     table = workspace.path("results/tiny/pixels.csv")
     if table.exists():
         lines = table.read_text().splitlines()
@@ -323,9 +323,9 @@ def unfinished_files(folder: Path) -> set[Path]:
 
 
 def files_below(folder: Path, pattern: str) -> list[Path]:
-    """Return files with such names, in a folder that others change meanwhile.
+    """Return files whose names match, in a folder that other processes change meanwhile.
 
-    `Path.glob` fails where a folder goes while it looks; `os.walk` passes over it.
+    `Path.glob` fails if a folder vanishes during the search; `os.walk` skips it.
     """
     return [
         Path(where, name)
@@ -335,7 +335,7 @@ def files_below(folder: Path, pattern: str) -> list[Path]:
 
 
 def digests(results: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file that must always be the same, by name."""
+    """Return the SHA-256, by name, of every file that must be the same in all runs."""
     found = {}
     for path in sorted(results.rglob("*")):
         name = path.relative_to(results)

@@ -15,11 +15,11 @@ PATIENCE_S = 900
 
 
 class PromiseBroken(Exception):
-    """A run failed by itself, or ended with other results."""
+    """The error that is raised if a run fails by itself, or ends with different results."""
 
 
 class Tally:
-    """Kills that hit, by what they hit, and runs that ended with the same bytes."""
+    """Counts of kills, by what they hit, and of runs that ended with the same bytes."""
 
     def __init__(self) -> None:
         self.kills: Counter[str] = Counter()
@@ -28,7 +28,7 @@ class Tally:
         self.missed = self.whole_runs = self.files_compared = 0
 
     def table(self) -> str:
-        """A line for each phase that was hit, and for each cause and rule where there are some."""
+        """Return a line for each phase that was hit, and for each cause and rule, if any."""
         blocks = [("what they hit", self.kills), ("cause", self.causes), ("rule", self.rules)]
         lines = []
         for title, counts in blocks:
@@ -44,7 +44,7 @@ def wait_until(
     patience_s: float = PATIENCE_S,
     pause_s: float = 0.0002,
 ) -> None:
-    """Wait until something happens, the process ends, or patience does."""
+    """Wait until an event happens, the process ends, or the time is up."""
     deadline_s = time.monotonic() + patience_s
     while process.poll() is None and not happens() and time.monotonic() < deadline_s:
         time.sleep(pause_s)
@@ -57,7 +57,7 @@ def send_signal(send: SendSignal, pid: int, number: signal.Signals) -> None:
 
 
 def let_finish(process: subprocess.Popen, folder: Path, name: str) -> None:
-    """Wait for a process that has to succeed."""
+    """Wait for a process that must succeed."""
     try:
         code = process.wait(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -80,7 +80,7 @@ def wait_for_orphans(sessions: list[int], name: str) -> None:
 
 
 def compare(found: dict[str, str], expected: dict[str, str], name: str) -> None:
-    """Raise an error if checksums of files differ."""
+    """Raise an error if the checksums of any files differ."""
     names = sorted(found.keys() | expected.keys())
     others = [file for file in names if found.get(file) != expected.get(file)]
     if others:

@@ -11,13 +11,13 @@ from workspace import SETTINGS, Workspace, without_kernels
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """An empty one."""
+    """Return a workspace without results."""
     return Workspace(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One in which everything has been made; tests may plan in it, and restore what they change."""
+    """Return a finished workspace; tests may plan in it, and must restore what they change."""
     workspace = Workspace(tmp_path_factory.mktemp("finished"))
     workspace.settings["fields"]["siren"] = without_kernels()
     workspace.succeed()
@@ -26,7 +26,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Valid settings, in a folder with the images that they name."""
+    """Return valid settings, in a folder with the images that they name."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (300, 200)).save("tiny.png")
     (tmp_path / "model.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Sweeps with `batch` in the real workflow: the same files from fewer jobs, nothing made twice."""
+"""Sweeps with `batch` in the real workflow: fewer jobs make the same files, none of them twice."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ def networks(seeds=SEEDS[:2]):
 
 
 def contents(workspace) -> dict[str, str]:
-    """Return checksums of all files of networks; histories without the seconds."""
+    """Return checksums of all files of networks; the seconds of histories are ignored."""
     found = {}
     for path in workspace.path("results").glob("*/siren*/**/*"):
         name = str(path.relative_to(workspace.folder))
@@ -56,7 +56,7 @@ def together(tmp_path_factory) -> Workspace:
     assert not workspace.path("results").exists(), "a dry run writes nothing"
     (rule,) = [rule for rule in planned if rule.startswith("train")]
     assert re.fullmatch(r"train_batch_[0-9a-f]{10}", rule) and planned[rule] == 1
-    # it leaves with its states saved, and goes on without a limit
+    # it stops at the limit after saving its states, and is resumed without a limit
     workspace.settings["training"] |= {"time_limit_s": 0.01, "time_margin_s": 0}
     stopped = workspace.run(*networks())
     assert stopped.returncode != 0 and "time limit: saved after step 1;" in stopped.stdout
@@ -68,7 +68,7 @@ def together(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(autouse=True)
 def keep_settings(request):
-    """Take back what a test changes."""
+    """Restore the settings that a test changes."""
     if "together" not in request.fixturenames:
         yield
         return
@@ -113,7 +113,7 @@ def test_another_seed_and_a_file_that_is_missing_are_all_that_is_made(together):
 
 
 def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
-    """Run it as on a cluster, where a process is started for a rule."""
+    """Run the job as on a cluster, where a new Snakemake process runs a single rule."""
     workspace = make_workspace(tmp_path, batch=16)
     workspace.succeed("results/tiny/pixels.csv", "results/noise/pixels.csv")
     (line,) = workspace.path("results/batches.jsonl").read_text().splitlines()

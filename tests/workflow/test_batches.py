@@ -13,12 +13,12 @@ from neuralfield.system.errors import InputError
 
 
 class SweepOfTwoImages:
-    """A sweep over two images, as the workflow sees it; `made` are the networks that exist.
+    """A sweep over two images as the workflow plans it; `made` are the networks that exist.
 
     Parameters
     ----------
     path : Path
-        Of the ledger.
+        Path of the ledger.
     """
 
     def __init__(self, path) -> None:
@@ -32,7 +32,7 @@ class SweepOfTwoImages:
         self.batch = 3
 
     def next_start(self, *, write=True) -> list[set[str]]:
-        """Runs of each batch, like ``a 0``; those alone are left out."""
+        """Plan the next start; return the runs of each batch, like ``a 0``, without single runs."""
         sweep = {"fields": ["siren"], "vary": self.vary, "batch": self.batch}
         config = SETTINGS | {"images": self.images, "sweeps": {"s": sweep}}
         config["training"] = SETTINGS["training"] | self.training
@@ -48,7 +48,7 @@ class SweepOfTwoImages:
         return [{short(run) for run in batch.runs} for batch in self.batches]
 
     def make(self, *names) -> None:
-        """Have networks made, by their short names; all that there are by default."""
+        """Mark networks as made, given their short names; by default all of the batches."""
         runs = [run for batch in self.batches for run in batch.runs]
         self.made |= {run for run in runs if not names or short(run) in names}
 
@@ -185,11 +185,11 @@ def test_two_at_once_do_not_put_the_same_run_into_two_batches(plan):
     other = (ImageNetwork("b", "siren+random_seed=0"), "0" * 16)
     one, two = "1" * 10, "2" * 10
     append(plan.path, {one: [entry, other]}, Ledger())
-    append(plan.path, {one: [entry, other]}, Ledger())  # the same again is no other
+    append(plan.path, {one: [entry, other]}, Ledger())  # repeating an entry adds nothing
     assert len(plan.path.read_text().splitlines()) == 1
     with pytest.raises(InputError, match="run the same command again"):
         append(plan.path, {two: [entry]}, Ledger())
-    append(plan.path, {two: [entry]}, read_ledger(plan.path))  # knowing of the first
+    append(plan.path, {two: [entry]}, read_ledger(plan.path))  # the first batch is known
     assert read_ledger(plan.path).place == {entry: two, other: one}
 
 
@@ -232,7 +232,7 @@ def test_names_that_lead_elsewhere_are_refused(plan, change):
     plan.path.write_text(json.dumps(line | change) + "\n")
     with pytest.raises(InputError, match=r"batches\.jsonl: is damaged .*; remove it"):
         read_ledger(plan.path)
-    plan.path.unlink()  # as the message says
+    plan.path.unlink()  # as the message advises
     assert plan.next_start() and read_ledger(plan.path).lines
 
 

@@ -1,4 +1,4 @@
-"""Whole runs with a budget: they end with a render, and with the same bytes when repeated."""
+"""Whole runs with a budget: they end with a render, and repeating them gives the same bytes."""
 
 import json
 import os

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One in which a classifier has been made, and nothing else."""
+    """Return a workspace in which only a classifier has been trained."""
     workspace = Workspace(tmp_path_factory.mktemp("trained"))
     workspace.add_classifier()
     workspace.settings["classifiers"]["bars"]["about"] = "Bars that <b>lie</b> & stand"
@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(autouse=True)
 def keep_settings(trained: Workspace):
-    """Take back what a test changes."""
+    """Restore the settings that a test changes."""
     with trained.settings_kept():
         yield
 

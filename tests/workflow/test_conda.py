@@ -1,6 +1,6 @@
 """`--sdm conda`: every job has an environment, and each has all packages that its jobs import.
 
-conda itself is not needed: a stand-in answers Snakemake, and installs the packages from PyPI.
+conda itself is not needed: a stand-in answers Snakemake's calls and installs packages from PyPI.
 """
 
 import os
@@ -21,7 +21,7 @@ RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
 
 
 def bounds_of(lines):
-    """The lowest version of each package, by its name."""
+    """Return the lowest version of each package, by its name."""
     found = (re.match(r"([\w-]+)(?:\[\w+\])? ?>=([\d.]+)", line) for line in lines)
     return {match[1].lower(): match[2] for match in found if match}
 
@@ -59,7 +59,7 @@ def test_every_job_has_an_environment_with_its_packages():
 
 @pytest.fixture
 def with_conda(tmp_path, monkeypatch):
-    """A workspace, and the stand-in as the conda of its commands."""
+    """Return a workspace whose commands use the stand-in for conda."""
     programs = tmp_path / "conda/bin"
     programs.mkdir(parents=True)
     source = ROOT / "tests/support/stand_in_conda.py"
@@ -84,7 +84,7 @@ importlib.util.find_spec = lambda name, *others: None if name in sys.modules and
 from snakemake.cli import main
 main()
 """
-"""Runs Snakemake without the packages that only jobs need."""
+"""Code that runs Snakemake without the packages that only jobs need."""
 
 
 def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with_conda):

@@ -1,4 +1,4 @@
-"""A config.yaml from anywhere: looked at before Snakemake, which would do what it says."""
+"""Checks of an untrusted config.yaml before Snakemake, which would run code in it, reads it."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Users write config.yaml, and get a message when it is wrong."""
+"""Checks of a user's config.yaml, and the messages about mistakes in it."""
 
 import copy
 from types import SimpleNamespace
@@ -340,7 +340,7 @@ def test_names_where_a_setting_was_written(tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(FIELDS))
 def test_schema_and_networks_agree(written, kind):
-    """Every setting of a network can be configured, and nothing else."""
+    """All settings of a network can be configured, and no others."""
     written["fields"] = {"net": {"type": kind}}
     field = read(written)["fields"]["net"]
     settings = field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
@@ -369,7 +369,7 @@ def test_a_learning_rate_that_nobody_chose_is_the_field_s(written):
 
 
 def test_schema_and_training_agree(written):
-    """The settings without those that say where and how it is worked on."""
+    """The settings agree, except those on where and how a training is executed."""
     training = read(written)["fields"]["siren"]["training"]
     training = with_choices_for(Kind.PHOTOGRAPH, training)
     for key in HOW_AND_WHERE:

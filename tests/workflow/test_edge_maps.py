@@ -1,4 +1,4 @@
-"""`snakemake edges`: the edges of every image, also of tiled ones, are made on request."""
+"""`snakemake edges` makes the edges of every image, also of tiled ones, on request."""
 
 import numpy as np
 import pytest

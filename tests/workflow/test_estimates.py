@@ -1,4 +1,4 @@
-"""The memory and time that a job requests in advance."""
+"""Estimates of the memory and time that a job requests."""
 
 import pytest
 from job_requests import EndedJob, table
@@ -16,7 +16,7 @@ IMAGE = {"size": [768, 512]}
 
 @pytest.fixture
 def field(tmp_path, monkeypatch):
-    """Makes a network with its training, as the workflow knows it."""
+    """Return a function that makes a network with its training, as the workflow reads it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.png").touch()
 

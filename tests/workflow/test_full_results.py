@@ -1,4 +1,4 @@
-"""The workflow on real disks that are full or read-only, and then are not."""
+"""The workflow on real disks that are full or read-only, and later are writable again."""
 
 import pytest
 from small_disk import small_disk

@@ -1,4 +1,4 @@
-"""No result is lost: what is deleted comes back with the same bytes when a command is repeated."""
+"""No result is lost: repeating a command restores deleted files with the same bytes."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ MODEL = "results/tiny/siren/model.safetensors"
 
 
 def contents(workspace: Workspace) -> dict[str, str]:
-    """SHA-256 of every result, without hidden files and the manifest, which has times."""
+    """Return the SHA-256 of every result, except hidden files and the manifest, which has times."""
     return {
         str(path.relative_to(workspace.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(workspace.path("results").rglob("*"))
@@ -28,7 +28,7 @@ def contents(workspace: Workspace) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Workspace:
-    """One image and one network, finished; every test leaves it as it was."""
+    """Return a workspace with one finished image and network; every test leaves it unchanged."""
     workspace = Workspace(tmp_path_factory.mktemp("small"))
     workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["timelapse"]["formats"] = []
@@ -38,7 +38,7 @@ def small(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> Workspace:
-    """Each kind of result, finished."""
+    """Return a workspace with finished results of every kind."""
     workspace = Workspace(tmp_path_factory.mktemp("full"))
     plain = without_kernels(segments=2)
     workspace.settings["fields"] = {"siren": without_kernels(), "plain": plain}
@@ -55,7 +55,7 @@ def full(tmp_path_factory) -> Workspace:
 
 @pytest.mark.slow
 def test_a_damaged_table_of_pixels_costs_no_network(workspace: Workspace):
-    """The run fails as often as it is repeated, and succeeds when the damage is mended."""
+    """The run fails each time that it is repeated, until the damage is repaired."""
     workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.succeed(MODEL)
     before = contents(workspace)
@@ -79,16 +79,17 @@ def test_a_damaged_table_of_pixels_costs_no_network(workspace: Workspace):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_forced_run_that_is_stopped_while_it_trains_costs_no_network(small: Workspace, how):
-    # a job that is asked to stop may have taken its last step before
+    # a job may have taken its last step before the signal stops it
     assert any(stopped_while_it_trains(small, how) for _ in range(8))
 
 
 def stopped_while_it_trains(small: Workspace, how: signal.Signals) -> bool:
-    """Force a run and stop it; return whether that cost a network, which has come back then."""
+    """Force a run and stop it; return whether its network was lost, after checking that a plain run
+    restores it."""
     before = contents(small)
     process = small.start("-F")
     deadline_s = time.monotonic() + 120
-    while small.path(MODEL).exists():  # the job deletes it when it starts
+    while small.path(MODEL).exists():  # the job deletes the file when it starts
         assert time.monotonic() < deadline_s and process.poll() is None
         time.sleep(0.001)
     os.killpg(process.pid, how)
@@ -158,7 +159,7 @@ def test_every_result_is_a_target(full: Workspace):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_every_deleted_file_comes_back_with_the_same_bytes(full: Workspace, part: int):
-    # the ledger gets a line where one network of a batch has lost its files, and is trained alone
+    # the ledger gets a line if one network of a batch has lost its files and is trained alone
     before = contents(full) | {LEDGER: ""}
     for name in [name for name in before if name != LEDGER][part::2]:
         full.path(name).unlink()

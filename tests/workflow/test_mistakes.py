@@ -1,4 +1,4 @@
-"""A user's mistake gives one line with a remedy, no traceback, and a failure."""
+"""A user's mistake causes a failure with one line that names a remedy, and no traceback."""
 
 import pytest
 from workspace import Workspace, without_kernels
@@ -38,7 +38,7 @@ def test_on_the_command_line(workspace):
 
 @pytest.mark.slow
 def test_in_an_image(workspace):
-    """A job finds it: the others are finished, and it is reported on the terminal and logged."""
+    """A job finds it: other jobs finish, and the terminal and the log show the error."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
     workspace.settings["fields"] = {"siren": without_kernels()}

@@ -1,4 +1,4 @@
-"""Another workflow has this one as a module, with its own settings, from a folder of its own."""
+"""Another workflow uses this one as a module, with its own settings and from its own folder."""
 
 import sys
 from pathlib import Path
@@ -23,12 +23,12 @@ rule count_networks:
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """A function that runs the other workflow, whose Snakefile is in another folder."""
+    """Return a folder, and a function that runs the other workflow in it from another folder."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other/Snakefile").write_text(FOREIGN)
     folder = tmp_path / "work"
     folder.mkdir()
-    Workspace(folder)  # an image
+    Workspace(folder)  # writes an image
     pictures = {**SETTINGS, "fields": {"siren": without_kernels()}}
     settings = {"title": "of the other workflow", "pictures": pictures}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings))

@@ -1,4 +1,4 @@
-"""Jobs of a killed Snakemake are cancelled, and nobody else's; on a real queue: tests/cluster."""
+"""Jobs of a killed Snakemake, and no others, are cancelled; tests/cluster uses a real queue."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ echo "$@" > {folder}/cancelled
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Snakemake's own folder, and a queue with two of its jobs and others that are not."""
+    """Return Snakemake's own folder, and make a queue with two of its jobs and three others."""
     work = tmp_path / "work"
     for name in ("slurm_logs", "locks"):
         (work / ".snakemake" / name).mkdir(parents=True)
@@ -43,7 +43,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cancel(folder):
-    """Act like a Snakemake that starts here; return the jobs that it cancels and its messages."""
+    """Return a function that acts as a Snakemake that starts, and returns the jobs that it cancels
+    and its messages."""
     owner, _ = startup.clear_stale_locks(folder)
 
     def cancel(patience_s=5.0):
@@ -75,7 +76,7 @@ def test_jobs_of_a_live_run_stay(folder, cancel):
 
 
 def test_jobs_stay_while_another_machine_may_be_at_work(folder, cancel):
-    for name in ("0.input", "0.output", "1.output"):  # this run's own, and one more
+    for name in ("0.input", "0.output", "1.output"):  # two of this run, and another one
         (folder / "locks" / f"{name}.lock").touch()
     assert cancel() == (set(), [])
 
@@ -86,7 +87,7 @@ def test_jobs_stay_where_there_are_no_locks(folder):
 
 
 def test_this_run_stays_known_to_others(folder, cancel):
-    """Looking whether it is alone must not make a Snakemake look dead."""
+    """A Snakemake that checks whether others are alive must not itself look dead to them."""
     cancel()
     look = "import sys, pathlib; sys.path[:0] = sys.argv[1:2]; from jobs import startup;"
     look += "lock = pathlib.Path(sys.argv[2], 'locks', '0.output.lock'); lock.touch();"
@@ -106,13 +107,13 @@ def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):
 
 @pytest.mark.slow
 def test_files_that_go_with_a_cancelled_job_are_made_again(workspace: Workspace):
-    """A job that is cancelled when its files are complete takes them with it: when the run that
-    cancels it has already settled what there is to make."""
+    """A job that is cancelled when its files are complete takes its files with it, after the
+    cancelling run has already determined which files to make."""
     target = "results/tiny/pixels.csv"
     workspace.succeed(target)
     resized = workspace.path("results/tiny/resized.png")
     first = resized.read_bytes()
-    workspace.path(target).unlink()  # is to be made from what the job is about to take away
+    workspace.path(target).unlink()  # is made from a file that the job takes with it
     workspace.path(".snakemake/slurm_logs").mkdir()
     queue, cancelled = workspace.path("queue"), workspace.path("cancelled")
     queue.write_text(f"101|{UUID}|rule_resize|{workspace.folder}\n")

@@ -1,4 +1,4 @@
-"""An image of the user's own: its folder, and what it is trained as."""
+"""Images of users: their folders, and the kinds as which they are trained."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def pencil() -> Image.Image:
 
 
 def page() -> Image.Image:
-    """Line art with noise below it, in the tones of a photograph."""
+    """Return line art with noise below it, which has the tones of a photograph."""
     image = line_art().convert("RGB")
     image.paste(noise().resize((30, 20)), (30, 40))
     return image
@@ -88,7 +88,7 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share,
 
 
 def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
-    """Thin grey lines are found to be a photograph; `line_art` is trained as line art."""
+    """Thin grey lines are detected as a photograph; `line_art` trains them as line art."""
     noise().save("lines.png")
     settings = read(written | {"image": "lines.png", "preset": "line_art"})
     assert settings["named_preset"] == "line_art"
@@ -105,7 +105,7 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
 
 @pytest.mark.slow
 def test_two_files_of_one_name(workspace):
-    """Also: without --cores all cores are used, and --cores still wins over the profile."""
+    """Also, all cores are used without --cores, and --cores has precedence over the profile."""
     wanted = "results/grey16/resized.png"
     for name in ("grey16.png", "grey16.tif"):
         Image.new("L", (600, 300)).save(workspace.path(name))
@@ -178,7 +178,7 @@ def test_own_image_has_a_size_and_a_name(written):
 
 
 def test_images_are_trained_as_what_they_are_unless_somebody_chose(written):
-    """The resized image shows what it is, when it is trained: see `with_choices_for`."""
+    """The kind is detected in the resized image when training starts: see `with_choices_for`."""
     written["image"] = "tiny.png"
     written["fields"]["plain"]["training"] = {"detail_share": 0.3}
     found = read(written)

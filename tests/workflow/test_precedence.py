@@ -19,7 +19,7 @@ SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 
 def read(config, *arguments, files=()):
-    """Settings as Snakemake merges them from config.yaml, --configfile and --config."""
+    """Read settings as Snakemake merges them from config.yaml, --configfile and --config."""
     given = ConfigSettings(config=parse_config(arguments), configfiles=list(files))
     merged = copy.deepcopy(config)
     update_config(merged, given.overwrite_config)
@@ -72,7 +72,7 @@ def test_values_of_a_sweep_win(written):
 
 
 def test_a_job_of_its_own_process_reads_the_same():
-    """A cluster's job gets what Snakemake makes of --config, not what the user typed."""
+    """A job on a cluster gets Snakemake's form of --config, not the text that the user typed."""
     typed = ("training={steps: 500, learning_rate: 1e-4}", "image=workflow/resources/savannah.png")
     passed_on = ConfigSettings(config=parse_config(typed)).config_args
     option, *words = shlex.split(format_cli_arg("--config", passed_on))

@@ -1,4 +1,4 @@
-"""Folders that cannot be written to, and too few open files, are named before anything runs."""
+"""Folders that are not writable, and a low limit of open files, are reported before jobs run."""
 
 import os
 import resource
@@ -15,7 +15,7 @@ from neuralfield.system.errors import ResourceError, StorageError
 
 @pytest.fixture
 def own(tmp_path):
-    """A folder of Snakemake's that is there."""
+    """Return an existing folder of Snakemake's own."""
     require_own_folder(tmp_path / "own")
     return tmp_path / "own"
 

@@ -1,4 +1,4 @@
-"""The remedies of errors work: after them everything is made again, with the same bytes."""
+"""Following the remedies in error messages restores everything with the same bytes."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ PUBLISHED_AGAIN = re.compile(
 ERROR = re.compile(r"^\w+(?: [^/\s]\S*)*: (results/[^:]+): (.+)$", re.MULTILINE)
 SNAPSHOT = "checkpoints/step_00000002.safetensors"
 PRODUCTS = ("checkpoints", "metrics.json", "render_8.png", "timelapse.gif", "view.html")
-"""The files of a network by which each of its jobs runs: training, and those that read it."""
+"""Files of a network that together need each of its jobs: the training and its consumers."""
 
 TILES = ("0_0", "0_1")
 ALWAYS = [
     *(f"results/{image}/pixels.csv" for image in ("tiny", "other")),
     *(f"results/tiled/own/tiles/{tile}.json" for tile in TILES),
 ]
-"""Targets of every command: jobs that fail lose them."""
+"""Targets of every command, because jobs that fail lose these files."""
 
 TARGETS = ("all", "edges", "tables", "classifiers")
 SLOPE, BARS = "results/tables/slope", "results/classifiers/bars"
@@ -35,7 +35,7 @@ SLOPE, BARS = "results/tables/slope", "results/classifiers/bars"
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Workspace:
-    """Whatever can be made: tiles, segments, edges, a table with two networks, a classifier."""
+    """Return a workspace with tiles, segments, edges, two networks of a table and a classifier."""
     workspace = Workspace(tmp_path_factory.mktemp("large"))
     adopt_large_settings(workspace)
     workspace.succeed(*TARGETS)
@@ -64,10 +64,10 @@ def made_of(*networks: str) -> list[str]:
 
 
 def facts(workspace: Workspace) -> dict[str, str]:
-    """Checksums of what has to be the same each time, and the qualities that were measured."""
+    """Return checksums of files that must be the same each time, and the measured qualities."""
     found = {}
     for path in sorted(workspace.path("results").rglob("*.*")):
-        is_state = ".state" in path.parts or path.name == "state.safetensors"  # it holds seconds
+        is_state = ".state" in path.parts or path.name == "state.safetensors"  # it contains times
         if path.suffix in SAME_BYTES and not is_state:
             name = path.relative_to(workspace.folder).as_posix()
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -79,7 +79,7 @@ def facts(workspace: Workspace) -> dict[str, str]:
 
 
 def flip(path: Path) -> None:
-    """Turn over a bit in the middle."""
+    """Flip a bit in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 16
     path.write_bytes(content)
@@ -90,7 +90,7 @@ def cut(path: Path) -> None:
 
 
 def flip_what_is_needed(path: Path) -> None:
-    """Flip a bit of a segment's file; without what is kept, the next segment has to read it."""
+    """Flip a bit of a segment's file, and delete `.kept`, so that the next segment must read it."""
     flip(path)
     shutil.rmtree(next(folder / ".kept" for folder in path.parents if (folder / ".kept").exists()))
 
@@ -98,18 +98,18 @@ def flip_what_is_needed(path: Path) -> None:
 def require_remedies(
     workspace: Workspace, damages: Mapping[str, object], *targets: str, rounds: int = 3
 ) -> None:
-    """Damage files, follow the remedies until there is success, and compare all results.
+    """Damage files, follow the remedies until a run succeeds, and compare all results.
 
     Parameters
     ----------
     workspace : Workspace
-        A finished one.
+        A workspace with all results.
     damages : mapping
-        For each file below results/ a function that damages it, or the file to copy over it.
+        Maps files below results/ to functions that damage them, or to files to copy over them.
     *targets : str
-        Those of the command, besides the damaged files and the folders that are made as a whole.
+        Targets of the command in addition to the damaged files and the folders made as a whole.
     rounds : int
-        Runs that may fail: some jobs only begin when others have succeeded.
+        Maximum number of runs that fail: some jobs only start after others have succeeded.
     """
     reference = facts(workspace)
     results = workspace.path("results")
@@ -122,7 +122,7 @@ def require_remedies(
         else:
             path.write_bytes(contents[str(damage)])
         os.utime(path)
-        for folder in path.parents:  # a folder is as new as this file in it
+        for folder in path.parents:  # a folder's time is that of its newest file
             if (folder / ".snakemake_timestamp").exists():
                 os.utime(folder / ".snakemake_timestamp")
     unnamed = {f"results/{name}" for name in damages}
@@ -211,7 +211,7 @@ def require_remedies(
                 ),
                 "tiled/seed/tiles/0_0/history.csv": "tiled/own/tiles/0_0/history.csv",
                 "tables/slope/history.csv": "tables/seed/history.csv",
-                # not flipped: a letter of a name that is another would be no damage
+                # truncated: a flipped bit might only change a letter of a name, which is no damage
                 "classifiers/bars/training.json": cut,
             },
         ),

@@ -1,4 +1,4 @@
-"""Everything is made once; a change makes again what depends on it, and nothing else."""
+"""Everything is made once; a change only remakes the results that depend on it."""
 
 import os
 import re
@@ -15,7 +15,7 @@ ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "view": 1, "summarize":
 
 @pytest.fixture(autouse=True)
 def keep_settings(finished: Workspace):
-    """Take back what a test changes."""
+    """Restore the settings that a test changes."""
     with finished.settings_kept():
         yield
 
@@ -46,7 +46,7 @@ def test_every_file_is_made(finished):
 
 
 def test_jobs_need_what_they_have_asked_for_and_no_more(finished):
-    """Python and its packages take most of the requested memory where an image is tiny."""
+    """Python and its packages use most of the requested memory if the image is tiny."""
     jobs = list(read_jobs(finished.path("logs")))
     rules = {"resize", "encode", "train", "render", "timelapse", "view", "evaluate", "summarize"}
     rules.add("report")
@@ -121,7 +121,7 @@ def test_a_new_version_of_the_package_makes_everything_again(finished, tmp_path)
     for name in ("Snakefile", "config.yaml"):
         shutil.copy2(ROOT / name, tmp_path)
     finished.snakefile = tmp_path / "Snakefile"
-    assert set(finished.planned()) <= {"report", "view"}  # their templates are other files now
+    assert set(finished.planned()) <= {"report", "view"}  # other paths of their templates
     version = tmp_path / "scripts/neuralfield/version.py"
     text, changes = re.subn(r"(?m)^ENGINE_VERSION = .*", "ENGINE_VERSION = 0", version.read_text())
     assert changes == 1

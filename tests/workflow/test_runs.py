@@ -1,4 +1,4 @@
-"""Other ways to run: an own image, segments, imported weights, and being killed."""
+"""Other ways to run: a user's own image, segments, imported weights, and kills."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from workspace import ROOT, Workspace, succeed_in, without_kernels
 
 @pytest.mark.slow
 def test_own_image(workspace: Workspace):
-    """An image from the command line is made under its own name, and none of the listed ones."""
+    """An image given on the command line is made under its own name, and no listed one is made."""
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
     Image.new("RGB", (30, 20), "orange").save(workspace.path("My Photo.jpg"))
@@ -28,7 +28,7 @@ def test_own_image(workspace: Workspace):
 
 @pytest.mark.slow
 def test_segments_imports_and_crops(workspace: Workspace):
-    """A training in segments ends with the bytes of one that was never cut."""
+    """A training in segments ends with the same bytes as a training without."""
     workspace.settings["fields"] = {
         "whole": without_kernels(),
         "cut": without_kernels(segments=3),
@@ -61,7 +61,7 @@ def test_segments_imports_and_crops(workspace: Workspace):
 
 @pytest.mark.slow
 def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
-    """Every attempt leaves when its time is up, and Snakemake starts the next one."""
+    """Every attempt stops at its time limit, and Snakemake starts the next one."""
     siren = workspace.settings["fields"]["siren"]
     limit = {"time_limit_s": 1.2, "time_margin_s": 0.2}
     workspace.settings["fields"] = {"whole": siren, "cut": {**siren, "training": limit}}
@@ -85,13 +85,13 @@ def wait_for(workspace: Workspace, pattern: str) -> None:
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
-    """Snakemake is killed while a training runs: its lock stays, and its job goes on alone."""
+    """Snakemake is killed while a training runs: its lock remains, and its job continues alone."""
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
     workspace.settings["training"] |= {"steps": 4000, "checkpoint_interval_s": 0.2}
     process = workspace.start()
     wait_for(workspace, "results/tiny/siren/.state/**/state_*")
-    os.killpg(process.pid, signal.SIGSTOP)  # time stands still for Snakemake and its job
+    os.killpg(process.pid, signal.SIGSTOP)  # pauses Snakemake and its job
     refused = workspace.run()
     assert (
         refused.returncode != 0 and "another Snakemake is making the same files" in refused.stdout

@@ -1,4 +1,4 @@
-"""Locks that nobody holds are removed, others stay; set-up chooses the right packages."""
+"""Locks that no process holds are removed, others stay; set-up chooses the right packages."""
 
 import importlib.util
 import subprocess

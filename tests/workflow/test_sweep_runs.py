@@ -1,4 +1,4 @@
-"""A sweep in the real workflow: what it makes, and what another value makes again."""
+"""A sweep in the real workflow: the files that it makes, and those remade for another value."""
 
 import csv
 import os
@@ -14,7 +14,7 @@ NAMES = [f"siren+width={width}+random_seed={seed}" for width in (4, 6) for seed 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Two images, two widths, two seeds; nothing else."""
+    """Return a workspace with only a finished sweep: two images, two widths, two seeds."""
     workspace = Workspace(tmp_path_factory.mktemp("swept"))
     workspace.draw("noise.png", seed=1)
     workspace.settings["images"] = {
@@ -33,7 +33,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(autouse=True)
 def keep_settings(swept: Workspace):
-    """Take back what a test changes."""
+    """Restore the settings that a test changes."""
     with swept.settings_kept():
         yield
 

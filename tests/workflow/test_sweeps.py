@@ -1,4 +1,4 @@
-"""Sweeps: which networks there are, what they are called, and what is refused."""
+"""Sweeps: their networks, the names of these, and the settings that are refused."""
 
 import copy
 import re
@@ -18,7 +18,7 @@ from neuralfield.fields.siren import Siren
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """Valid settings with two images and one sweep."""
+    """Return valid settings with two images and one sweep."""
     monkeypatch.chdir(tmp_path)
     Image.new("L", (30, 20)).save("tiny.png")
     settings = copy.deepcopy(SETTINGS)
@@ -33,7 +33,7 @@ def read(config):
 
 
 def names(config):
-    """Fields of the one sweep."""
+    """Return the field names of the only sweep."""
     return [run.field for run in read(config)[1][0].runs]
 
 
@@ -242,7 +242,7 @@ def test_the_example_in_the_shipped_config_is_valid():
 
 
 def test_snakemake_passes_names_on_to_jobs_as_they_are(written):
-    """On a cluster, and beside a run block, a job's wildcards are arguments of a command."""
+    """On a cluster, and beside a run block, a job's wildcards become arguments of a command."""
     written["sweeps"]["s"]["vary"]["learning_rate"] = [1e-5]
     target = TargetSpec("train", {"image": "tiny", "field": names(written)[0]})
     assert parse_target_jobs_cli_args(encode_target_jobs_cli_args([target])) == [target]

@@ -50,7 +50,7 @@ def test_columns_may_have_names_like_numbers(written):
 
 
 def test_schema_and_tables_agree(written):
-    """Keys and defaults of a table's network and training, as the package has them."""
+    """The keys and defaults of a table's network and training are those of the package."""
     written["tables"] = {"rows": {"path": "rows.csv", "inputs": ["a"], "targets": ["b"]}}
     table = read(written)["tables"]["rows"]
     network = table["network"] | {"widths": tuple(table["network"]["widths"])}

@@ -20,7 +20,7 @@ ROWS = {
 
 
 def add_tables(workspace: Workspace) -> None:
-    """Two tiny tables, one of them with two sizes of networks."""
+    """Add two tiny tables, one of them with two sizes of networks."""
     for name, text in ROWS.items():
         workspace.path(f"{name}.csv").write_text(text)
     short = {"steps": 30, "snapshots": 3}
@@ -48,7 +48,7 @@ def add_tables(workspace: Workspace) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One in which the tables have been made, and nothing else."""
+    """Return a workspace in which only the tables have been made."""
     workspace = Workspace(tmp_path_factory.mktemp("trained"))
     add_tables(workspace)
     messages = workspace.succeed("tables")
@@ -58,7 +58,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(autouse=True)
 def keep_settings(trained: Workspace):
-    """Take back what a test changes."""
+    """Restore the settings that a test changes."""
     with trained.settings_kept():
         yield
 

@@ -1,4 +1,4 @@
-"""A real run shows its progress on a terminal and in a pipe; unit tests have the details."""
+"""Progress of a real run on a terminal and in a pipe; unit tests cover the details."""
 
 import contextlib
 import fcntl
@@ -21,9 +21,9 @@ EVALUATED = "results/tiny/siren/metrics.json"
 def run_on_a_terminal(
     workspace: Workspace, *arguments: str, watch: Callable[[str, int], None] = lambda *_: None
 ) -> tuple[int, str]:
-    """Run the workflow on a terminal of 80 columns; return its exit code and all that it wrote.
+    """Run the workflow on a terminal of 80 columns; return its exit code and its output.
 
-    `watch` gets what is written so far, and the number of the process group, again and again.
+    `watch` is called repeatedly with the output so far and the ID of the process group.
     """
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
@@ -38,7 +38,7 @@ def run_on_a_terminal(
     )
     os.close(its)
     written = b""
-    with contextlib.suppress(OSError):  # the end of a terminal
+    with contextlib.suppress(OSError):  # raised at the end of the output
         while part := os.read(ours, 1 << 16):
             written += part
             watch(written.decode(errors="replace"), process.pid)
@@ -48,17 +48,17 @@ def run_on_a_terminal(
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One small network, without a time-lapse."""
+    """Return a workspace with one small network and no time-lapse."""
     workspace = Workspace(tmp_path_factory.mktemp("small"))
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    workspace.settings["training"] |= {"steps": 5000}  # long enough for a bar
+    workspace.settings["training"] |= {"steps": 5000}  # enough for a progress bar
     return workspace
 
 
 @pytest.fixture(scope="module")
 def terminal(small: Workspace) -> str:
-    """The text that a run on a terminal writes."""
+    """Return the output of a run on a terminal."""
     code, written = run_on_a_terminal(small, EVALUATED)
     assert code == 0, written
     return written
@@ -95,7 +95,7 @@ def test_a_dry_run_is_short_and_says_how_long_it_takes(small: Workspace, termina
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_terminal_in_order(workspace: Workspace):
-    """The training saves its state, and what is written last does not stand in a bar."""
+    """The training saves its state, and the last lines are not written into a progress bar."""
     workspace.settings["training"] |= {"steps": 1_000_000, "engine": "tape"}
     sent = []
 

@@ -1,4 +1,4 @@
-"""Large images, here a tiny one: a network for each tile, rendered as one image."""
+"""Tiles of large images (here of a tiny one): a network each, rendered as one image."""
 
 import csv
 import json
@@ -29,8 +29,8 @@ NAMES = ("0_0", "0_1", "1_0", "1_1")
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory) -> Workspace:
-    """An image in 2 x 2 tiles, two to a job; one job was killed while it trained its second tile,
-    resumed, and done again."""
+    """Return a workspace with an image in 2 x 2 tiles, two per job; one job was killed while it
+    trained its second tile, resumed, and then repeated."""
     workspace = Workspace(tmp_path_factory.mktemp("tiled"))
     x, y = np.arange(64), np.arange(48)[:, None]
     gradient = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
@@ -97,7 +97,7 @@ def test_tiles_of_a_job_that_was_killed_end_with_the_same_bytes(tiled):
 
 @pytest.mark.slow
 def test_a_lost_tile_alone_is_trained_again(tiled):
-    """Other tiles of its job are published again, and those of another division stay."""
+    """Other tiles of its job are restored, also when another number of tiles shares a job."""
     tile = tiled.path("results/slope/siren/tiles/1_0")
     model = (tile / "model.safetensors").read_bytes()
     shutil.rmtree(tile / ".kept")
@@ -117,7 +117,7 @@ def test_the_redraw_has_no_seam(tiled):
     with Image.open(tiled.path("results/slope/siren/render_320.png")) as image:
         rendered = np.asarray(image).astype(float)
     assert rendered.shape == (240, 320, 3)
-    # five pixels are one of the image: 4, 5 and 2 levels apart there
+    # five pixels of the render are one of the image; its neighbours are 4, 5 and 2 levels apart
     x, y = (np.arange(320) - 2) / 5, (np.arange(240)[:, None] - 2) / 5
     gradient = np.stack([x * 4 + 0 * y, 0 * x + y * 5, 250 - 2 * x - 2 * y], axis=2)
     assert np.abs(rendered - gradient)[8:-8, 8:-8].max() < 8
@@ -267,8 +267,8 @@ def peak_mb(folder: Path, width: int, height: int) -> float:
 
 @pytest.mark.slow
 def test_no_job_holds_a_large_image(tmp_path):
-    """36 megapixels are 108 MB as they are stored, and several times that as numbers; a job holds
-    some rows, whose number does not depend on the height.
+    """An image of 36 megapixels takes 108 MB as stored, and several times that as floats; a job
+    holds a number of rows that does not depend on the height.
     """
     small_mb = peak_mb(tmp_path / "small", 6000, 600)
     large_mb = peak_mb(tmp_path / "large", 6000, 6000)
@@ -276,7 +276,7 @@ def test_no_job_holds_a_large_image(tmp_path):
 
 
 def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
-    """The settings of docs/large_images.md work."""
+    """The settings in docs/large_images.md are valid."""
     page = (ROOT / "docs/large_images.md").read_text()
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (1200, 900)).save("survey.tif")

@@ -1,4 +1,4 @@
-"""An upscaler among the networks: the same files, numbers and place in the report; no tiles."""
+"""An upscaler among the networks: the same files, numbers and entry in the report; no tiles."""
 
 import json
 
