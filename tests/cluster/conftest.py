@@ -1,4 +1,4 @@
-"""The cluster that tests here share."""
+"""The cluster that the tests of this folder share."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from slurm import Cluster, running_cluster, why_not
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A SLURM of one machine, which is stopped afterwards."""
+    """Start a SLURM of one machine, and stop it after the tests."""
     reason = why_not()
     if reason:
         pytest.skip(reason)

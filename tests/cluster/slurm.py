@@ -1,8 +1,8 @@
-"""A SLURM of one machine with two pretended GPUs, all of it in a folder of its own.
+"""A SLURM of one machine with two simulated GPUs, all of it in a folder of its own.
 
     python tests/cluster/slurm.py
 
-starts one to try things on, says how its commands are found, and stops it again at Ctrl-C.
+starts a cluster for experiments, prints how its commands are found, and stops it at Ctrl-C.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", *COMMANDS)
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 PATIENCE_S = 60
 MARK = "NEURALFIELD_TEST_CLUSTER"
-"""A variable that everything inherits that is started for a cluster, or on it."""
+"""Environment variable that all processes of a cluster, and of the jobs on it, inherit."""
 
 WRAPPER = """\
 #!/bin/sh
@@ -71,12 +71,12 @@ NodeName={host} Name=gpu Type=fake File=/dev/zero
 
 
 class Cluster:
-    """SLURM's commands, as they are typed on this cluster.
+    """A cluster and its SLURM commands.
 
     Parameters
     ----------
     folder : Path
-        Where its settings are.
+        Folder with the cluster's settings.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,18 +101,18 @@ class Cluster:
         return done.stdout
 
     def queue(self, columns: str, *options: str) -> list[list[str]]:
-        """Rows of ``squeue``, with columns like ``%i %T``."""
+        """Return the rows of ``squeue``, with columns like ``%i %T``."""
         lines = self.command("squeue", "--noheader", "--format", columns, *options).splitlines()
         return [line.split() for line in lines]
 
     def logs(self) -> str:
-        """The ends of what the programs have written."""
+        """Return the last part of each program's log."""
         paths = sorted(self.folder.glob("*.log"))
         return "\n".join(f"{path.name}:\n{path.read_text()[-3000:]}" for path in paths)
 
 
 def why_not() -> str:
-    """Return what is missing to run here; an empty string where nothing is."""
+    """Return what is missing to run a cluster here, or an empty string if nothing is."""
     if os.geteuid() != 0:
         return "SLURM's programs need root here"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
@@ -123,8 +123,8 @@ def why_not() -> str:
 
 @contextlib.contextmanager
 def running_cluster() -> Iterator[Cluster]:
-    """A cluster that takes jobs; at the end nothing of it is left, whatever has happened."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm_"))  # a short path: sockets have no long ones
+    """Yield a cluster that accepts jobs; afterwards remove all of it, even after errors."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm_"))  # short, as sockets' paths must be
     folder.chmod(0o755)
     cluster = Cluster(folder)
     programs: list[subprocess.Popen] = []
@@ -162,12 +162,12 @@ def running_cluster() -> Iterator[Cluster]:
 
 
 def wait_until(happens: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Return as soon as something is so.
+    """Wait until a condition is met.
 
     Raises
     ------
     AssertionError
-        It does not happen.
+        If the condition is not met in time.
     """
     deadline_s = time.monotonic() + patience_s
     while not happens():
@@ -210,7 +210,7 @@ def _is_idle(cluster: Cluster) -> bool:
 
 
 def _stop(cluster: Cluster, programs: list[subprocess.Popen]) -> None:
-    """End jobs, then what runs them; then whatever is left of either."""
+    """End the jobs, then the programs that run them; then kill what is left of both."""
     with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
         jobs = [job for (job,) in cluster.queue("%A")]
         if jobs:
@@ -230,7 +230,7 @@ def _stop(cluster: Cluster, programs: list[subprocess.Popen]) -> None:
 
 
 def processes_of(cluster: Cluster) -> list[int]:
-    """Everything that was started for this cluster, or on it."""
+    """Return the processes that were started for this cluster or on it."""
     mark = f"{MARK}={cluster.folder}".encode()
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):

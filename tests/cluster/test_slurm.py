@@ -1,6 +1,6 @@
-"""The workflow on a real SLURM: killed in five ways, it ends with the bytes of a run without it.
+"""The workflow on a real SLURM: after five kinds of kills, its results have the same bytes.
 
-Takes some minutes, root, and Debian's packages slurm-wlm and munge: `make test-cluster`.
+Needs some minutes, root, and Debian's packages slurm-wlm and munge: `make test-cluster`.
 """
 
 import contextlib
@@ -23,14 +23,15 @@ from workspace import ROOT, SETTINGS, Workspace, clean_environment
 pytestmark = pytest.mark.cluster
 
 PLUGIN = ROOT / ".venv/slurm"
-"""Where `make test-cluster` puts the executor plugin: a Snakemake that finds it is slow to start
-where SLURM's commands are installed and no SLURM runs."""
+"""The folder into which `make test-cluster` installs the executor plugin. The plugin is not
+installed into the environment, because with it Snakemake starts slowly on machines that have
+SLURM's commands but no running SLURM."""
 
 OPTIONS = [
     *("--workflow-profile", str(ROOT / "profiles/slurm"), "--jobs", "20"),
     *("--slurm-no-account", "--slurm-status-command", "squeue"),
     *("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "2"),
-    *("--set-resources", "train:gpu=1"),  # although it is trained on the CPU
+    *("--set-resources", "train:gpu=1"),  # requested although the training is on the CPU
 ]
 STEPS = {"siren": 3000, "plain": 300}
 PATIENCE_S = 400
@@ -52,7 +53,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
 def running(
     command: list[str], folder: Path, variables: Mapping[str, str]
 ) -> Iterator[subprocess.Popen]:
-    """Start a process that writes messages.txt, and kill it if it has not ended by then."""
+    """Start a process that writes to messages.txt, and kill it at the end if it still runs."""
     with (folder / "messages.txt").open("a") as log:
         process = subprocess.Popen(
             command,
@@ -78,7 +79,8 @@ def must_succeed(process: subprocess.Popen, folder: Path) -> str:
 
 
 def sweep(folder: Path) -> Workspace:
-    """Two images, two networks, two seeds: trainings of some seconds and of less."""
+    """Return a workspace of two images, two networks and two seeds, which train for a few
+    seconds."""
     folder.mkdir()
     workspace = Workspace(folder)
     workspace.draw("other.png", seed=1)
@@ -94,8 +96,8 @@ def sweep(folder: Path) -> Workspace:
 
 
 class HeldTraining:
-    """The training of a siren in the cluster, which is held still as soon as it has saved a state:
-    whatever is done to it then finds it at work."""
+    """A siren's training in the cluster that was paused after it saved a state, so that it is
+    certain to be running when something is done to it."""
 
     def __init__(self, job: str, run: str, pid: int) -> None:
         self.job, self.run, self.pid = job, run, pid
@@ -106,7 +108,7 @@ class HeldTraining:
 
 
 def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[HeldTraining]:
-    """Wait for trainings that have saved a state and are not near their end; hold them still."""
+    """Wait for trainings that have saved a state and are not near their end, and pause them."""
     held: dict[str, HeldTraining] = {}
 
     def hold() -> bool:
@@ -134,7 +136,7 @@ def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[HeldTrain
 
 
 def script_of(job: str) -> int | None:
-    """The process that trains in a job."""
+    """Return the ID of the process that trains in a job."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
@@ -151,7 +153,7 @@ def state_of(cluster: Cluster, job: str) -> dict[str, str]:
 
 
 def test_a_job_knows_when_slurm_ends_it(cluster: Cluster, tmp_path: Path):
-    """Variables of newer SLURMs are not needed: the steps of a job do not have them."""
+    """Variables of newer SLURMs are not needed, because the steps of a job do not have them."""
     script, messages = tmp_path / "ask.py", tmp_path / "messages.txt"
     script.write_text(
         "import os; from neuralfield.system.interruption import slurm_time_left_s;"
@@ -169,7 +171,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
     command = [*there.command()[:-2], *OPTIONS]
     variables = environment(cluster)
     with running(here.command(), here.folder, clean_environment()) as without_slurm:
-        # Snakemake is killed, and leaves trainings at work and others in the queue
+        # Snakemake is killed while trainings run and others are in the queue
         with running(command, there.folder, variables) as snakemake:
             orphans = hold_trainings(cluster, there.folder, 1)
             assert state_of(cluster, orphans[0].job)["TresPerJob"] == "gres:gpu:1"
@@ -183,7 +185,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
             wait_until(lambda: not left & {job for (job,) in cluster.queue("%A")}, "orphans to end")
             interrupted = {orphans[0].run}
 
-            # jobs of a higher partition want both GPUs
+            # a job in a partition of higher priority needs both GPUs
             preempted = hold_trainings(cluster, there.folder, 2)
             interrupted |= {training.run for training in preempted}
             urgent = ["--partition=high", "--gpus=2", f"--output={os.devnull}", "--wrap=sleep 1"]
@@ -193,7 +195,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
                     lambda job=training.job: state_of(cluster, job)["Restarts"] == "1", "preemption"
                 )
 
-            # time is up for one, and somebody cancels another
+            # one job exceeds its time limit, and another one is cancelled
             late, cancelled = hold_trainings(cluster, there.folder, 2)
             interrupted |= {late.run, cancelled.run}
             cluster.command("scontrol", "update", f"JobId={late.job}", "EndTime=now")
@@ -207,7 +209,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
                 )
             messages = must_succeed(snakemake, there.folder)
         assert "its locks are removed" in messages
-        # one or the other may have ended by itself in the meantime
+        # some of them may have ended by themselves in the meantime
         assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", messages)
         for run in interrupted:
             record = json.loads((there.folder / "results" / run / "training.json").read_text())

@@ -1,4 +1,4 @@
-"""The benchmarks run on a machine without a GPU, where their times mean nothing."""
+"""The benchmarks run on a machine without a GPU, although their times mean nothing there."""
 
 import argparse
 import json
@@ -117,10 +117,10 @@ def test_specks_and_ringing_are_found_where_they_are():
     speck, ringing = truth.copy(), truth.copy()
     speck[10, 8] = 0.2
     assert Artefacts.of(speck, truth, factor=2).specks == pytest.approx(51)
-    ringing[:, 17] = -0.1  # dark beside the dark side's end: within reach of white, but below black
+    ringing[:, 17] = -0.1  # on the dark side of the edge: near white pixels, but darker than black
     found = Artefacts.of(ringing, truth, factor=2)
     assert found.ringing == pytest.approx(25.5)
-    assert found.specks == 0  # it is beside an edge, where the truth is not flat
+    assert found.specks == 0  # it is at an edge, where the truth is not flat
 
 
 def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
@@ -134,7 +134,8 @@ def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
 
 
 def imresize(values: np.ndarray, factor: int) -> np.ndarray:
-    """Reduce columns as MATLAB's imresize does: Keys's kernel, widened, over a mirrored image."""
+    """Reduce the first axis as MATLAB's imresize does: Keys's kernel, widened, and mirrored
+    edges."""
     length = len(values)
     means = []
     for place in (np.arange(length // factor) + 0.5) * factor - 0.5:
@@ -168,5 +169,5 @@ def test_papers_compare_the_luma_without_borders():
     spoiled = white.copy()
     spoiled[:2], spoiled[:, -2:] = 0, 0.5
     assert quality(spoiled, white, 2).db == np.inf
-    # 219 levels of 255 apart
+    # the lumas differ by 219 of 255 levels
     assert quality(black, white, 2).db == pytest.approx(20 * np.log10(255 / 219))

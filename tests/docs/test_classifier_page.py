@@ -1,4 +1,4 @@
-"""docs/classifier.md has the keys of the schema and the code of the network."""
+"""docs/classifier.md lists the keys of the schema and the code of the network."""
 
 import ast
 import inspect
@@ -17,7 +17,7 @@ SCHEMA = read_schema()["$defs"]
 
 
 def rows(heading: str) -> dict[str, str]:
-    """The defaults in a table of the page, by key."""
+    """Return the defaults in a table of the page, by key."""
     table = PAGE.split(f"| {heading} |")[1].split("\n\n")[0]
     found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) ?\|$", table, re.MULTILINE)
     return {key: default.strip().strip("`") for key, default in found}

@@ -17,13 +17,13 @@ NESTED = {
     ("table", "training"): "table_training",
     ("classifier", "network"): "convolutional",
 }
-"""The rules of keys that are listed below another key, by its own list and name."""
+"""The rules of keys that are nested below a key of a list, by the list's name and that key."""
 
 EVERY_TYPE, FIELDS_ALONE = "every type", "all but upscaler and imported"
 
 
 def comments_of(section: str) -> dict[str, str]:
-    """The comment above each key of a section, also of keys that are commented out."""
+    """Return the comment above each key of a section, including keys that are commented out."""
     found: dict[str, str] = {}
     comment, is_open = "", False
     for line in LINES[LINES.index(f"{section}:") + 1 :]:
@@ -39,7 +39,7 @@ def comments_of(section: str) -> dict[str, str]:
 
 
 def listed_keys() -> dict[str, dict[str, str]]:
-    """The texts of the lists of keys above `images`, `fields` and so on, by the name of a rule."""
+    """Return the texts of the lists of keys above `images`, `fields` and so on, by rule name."""
     found: dict[str, dict[str, str]] = {}
     rule, texts, outer_key, is_heading = "", {}, "", False
     for line in LINES:
@@ -65,7 +65,7 @@ LISTED = listed_keys()
 
 
 def reported_defaults(text: str) -> list[Any]:
-    """Return what a comment may mean by its default: all that follows, or a part of it."""
+    """Return possible values of the default in a comment: the text after it, or a part of that."""
     (messages,) = re.findall(r"default: (.*)$", text)
     parts = {
         messages,
@@ -76,7 +76,7 @@ def reported_defaults(text: str) -> list[Any]:
 
 
 def require_agreement(key: str, text: str, rule: dict[str, Any]) -> None:
-    """Compare what a comment says of a key with its rule."""
+    """Check that a comment on a key agrees with the key's rule."""
     default = resolved(rule).get("default")
     if "default: " in text and default is not None:
         nothing = default in ([], {}, "")
@@ -111,5 +111,5 @@ def test_lists_name_every_key(name: str):
         listed |= set(LISTED[EVERY_TYPE] if name != "imported" else ["type"])
         listed |= set(LISTED[FIELDS_ALONE] if name not in ("upscaler", "imported") else ())
         listed |= set(LISTED["siren"] if name == "finer" else ())
-    if name != "table_training":  # the rest is that of the section
+    if name != "table_training":  # other keys are those of the section
         assert listed == set(RULES[name]["properties"])

@@ -1,4 +1,4 @@
-"""docs/fields.md and the dataclasses of settings say the same of every key."""
+"""docs/fields.md and the dataclasses of settings agree on every key."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ SECTIONS = dict(re.findall(r"^## (\w[\w ]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILI
 
 
 def rows(section: str) -> dict[str, tuple[str, Any]]:
-    """Unit and default by key, as the page says them; none: None."""
+    """Return the unit and default by key according to the page; "none" is None."""
     found = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \| `?([^|`]*)`? \|", section, re.MULTILINE)
     return {
         key: (unit.replace("-", ""), None if default == "none" else yaml.safe_load(default))
@@ -25,7 +25,7 @@ def rows(section: str) -> dict[str, tuple[str, Any]]:
 
 
 def declared(cls: type) -> dict[str, tuple[str, Any]]:
-    """Unit and default by key, as config files have them."""
+    """Return the unit and default by key, as written in config files."""
     return {
         key: (setting.unit, _written(setting.config_default or setting.default))
         for key, setting in settings_of(cls).items()

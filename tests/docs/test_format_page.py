@@ -1,4 +1,4 @@
-"""The readers of docs/format.md give what the package renders, and it names all arrays."""
+"""The readers in docs/format.md render the same as the package, and the page names all arrays."""
 
 import re
 
@@ -21,7 +21,7 @@ READERS = [snippet.text for snippet in snippets("docs/format.md", "python")]
 
 
 def reader(code, name):
-    """Run a snippet of few lines, and return what it defines."""
+    """Run a snippet of few lines, and return one of the names that it defines."""
     assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
     names: dict = {}
     exec(compile(code, "snippet", "exec"), names)
@@ -30,7 +30,7 @@ def reader(code, name):
 
 @pytest.fixture(scope="module", params=["linear", "sigmoid"])
 def saved(request, tmp_path_factory):
-    """A small siren that was fitted to points, whose render has no means in it."""
+    """Return a small siren with point supervision, whose render does not average samples."""
     y, x = np.mgrid[0:1:9j, 0:1:12j]
     image = np.stack([x, y, x * y], axis=2)
     how = {"supervision": "point", "output": request.param, "steepness": 3.0}

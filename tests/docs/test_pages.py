@@ -1,4 +1,4 @@
-"""Pages beside the README: the files that they link to and name exist."""
+"""Pages other than the README: the files that they link to and name exist."""
 
 import re
 
@@ -17,7 +17,7 @@ GPU_PAGES = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("gpu", "
 
 
 def anchor(heading: str) -> str:
-    """The fragment of a link to a heading."""
+    """Return the fragment of a link to a heading."""
     return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

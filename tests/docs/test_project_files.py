@@ -1,4 +1,4 @@
-"""Files for those who join, cite, package or list the project: they agree with the rest."""
+"""Files for contributors, citations, packaging and catalogues agree with the rest."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The page of promises names tests that are there, and the manifest's files."""
+"""The page of promises names tests and manifest files that exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The benchmark of other people's protocols keeps the results of a run and reports their means."""
+"""The benchmark of published protocols keeps the results of a run and reports their means."""
 
 import shutil
 from argparse import Namespace
@@ -21,7 +21,7 @@ RESOURCES = ROOT / "workflow" / "resources"
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> Callable[..., Namespace]:
-    """The command's options, for tiny networks."""
+    """Return a function that parses the command's options, for tiny networks."""
 
     def parsed(*options: str) -> Namespace:
         report = str(tmp_path / "report.md")
@@ -33,7 +33,8 @@ def arguments(tmp_path: Path) -> Callable[..., Namespace]:
 
 @pytest.fixture
 def results_db(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The dB that trainings return, one after another; after the last the run is interrupted."""
+    """Return a list from which trainings take their dB; when it is empty, they interrupt the
+    run."""
     found_db: list[float] = []
 
     def fit(*_: object) -> Fit:
@@ -46,7 +47,7 @@ def results_db(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def rows_of(report: Path) -> list[list[str]]:
-    """The cells of the table, without its head."""
+    """Return the cells of the table, without its header."""
     lines = [line for line in report.read_text().splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
 
@@ -117,5 +118,5 @@ def test_means_over_seeds_have_their_standard_error_and_are_of_what_both_have(tm
     ((_, image, *_, theirs, _, ours, difference, _),) = comparison.lines(report)
     assert (image, theirs, ours) == ("kodim15, 24x16, 3 seeds", "31.50", "31.00")
     mean, error = (float(part) for part in difference.split(" ± "))
-    # differences of -1, 0.5 and -1
+    # the differences are -1, 0.5 and -1
     assert (mean, error) == pytest.approx((-0.5, (1.5 / 2) ** 0.5 / 3**0.5), abs=0.01)

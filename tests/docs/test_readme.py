@@ -21,7 +21,7 @@ COMMANDS = [
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder like a checkout, but with a tiny image, tiny networks and a photo."""
+    """Create a folder like a checkout, but with a tiny image, tiny networks and a photo."""
     for name in ("Snakefile", "Makefile", "workflow", "scripts", "profiles"):
         (tmp_path / name).symlink_to(ROOT / name)
     workspace = Workspace(tmp_path)

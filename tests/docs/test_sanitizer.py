@@ -1,4 +1,4 @@
-"""Tests under Compute Sanitizer, of which a stand-in is enough: it starts a given command."""
+"""Runs of tests under Compute Sanitizer, replaced by a stand-in that starts the given command."""
 
 import time
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_without_end():
 
 
 def run(tmp_path: Path, names: list[str], limit_s: float = 120.0) -> sanitizer.SanitizerRun:
-    """Let some of the tests end, or their time come."""
+    """Run some of the tests until they end or their time limit is reached."""
     program, tests = tmp_path / "compute-sanitizer", tmp_path / "test_kernels.py"
     program.write_text(STAND_IN)
     program.chmod(0o755)

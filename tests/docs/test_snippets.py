@@ -1,8 +1,8 @@
-"""Snippets of the pages run, or are read by the parser that they are for.
+"""Snippets of the pages run, or are read by their parsers.
 
-Python runs with fewer steps. Settings pass through the workflow's own checks. Commands, also those
-inside sentences, are read by the parser of their program; `test_readme.py` and
-`test_tables_page.py` run those of their pages.
+Python runs with fewer steps. Settings pass the workflow's own checks. Commands, including those
+inside sentences, are read by the parsers of their programs; `test_readme.py` and
+`test_tables_page.py` run the commands of their pages.
 """
 
 import argparse
@@ -51,7 +51,7 @@ EXCEPTIONS = {
     ("docs/kernels.md", "alone: a block for each"): "a diagram",
     ("docs/kernels.md", "three workers, a tile each"): "a diagram",
 }
-"""Why a snippet is not tested here, by its page and a part of it."""
+"""Reasons why snippets are not tested here, by the page and a part of the snippet."""
 
 SMALLER = {
     r"steps=\d+": "steps=3",
@@ -59,7 +59,7 @@ SMALLER = {
     r'preset="fast"': 'preset="fast", steps=3',
     r"\b(?:1024|2048)\b": "96",
 }
-"""Replacements that make the Python of a page take a second."""
+"""Replacements that reduce the time of a page's Python to about a second."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RULES = "".join(path.read_text() for path in (ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")))
@@ -70,7 +70,7 @@ IS_OUTPUT = re.compile("|".join("[^/]+".join(map(re.escape, parts)) for parts in
 
 
 def write_siren(folder: Path) -> None:
-    """Write the weights of a SIREN that another program has fitted."""
+    """Write the weights of a SIREN as if another program had fitted it."""
     sizes = {"0": (8, 2), "1": (8, 8), "2": (1, 8)}
     layers = {f"net.{n}.linear.weight": np.ones(size) for n, size in sizes.items()}
     layers |= {f"net.{n}.linear.bias": np.ones(size[0]) for n, size in sizes.items()}
@@ -78,7 +78,7 @@ def write_siren(folder: Path) -> None:
 
 
 def write_classifier(folder: Path) -> None:
-    """Write a network for the digits that come with the workflow."""
+    """Write a network for the digits that are shipped with the workflow."""
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
     made = folder / "results/classifiers/digits"
     made.mkdir(parents=True)
@@ -88,7 +88,7 @@ def write_classifier(folder: Path) -> None:
 
 
 def write_table(folder: Path) -> None:
-    """Write a network for a table with a column of inputs and one of targets."""
+    """Write a network for a table with one column of inputs and one of targets."""
     made = folder / "results/tables/tides"
     made.mkdir(parents=True)
     hours = np.arange(20.0)[:, None]
@@ -103,7 +103,7 @@ NEEDED = {
 
 
 def require_valid(settings: dict[str, Any]) -> None:
-    """Let the workflow check settings on top of its config.yaml, and make files that they name."""
+    """Create files that settings name, and check the settings on top of the shipped config.yaml."""
     own = {"own": {"path": settings["image"]}} if "image" in settings else {}
     for image in [*settings.get("images", {}).values(), *own.values()]:
         if not find_file(image["path"]):
@@ -126,11 +126,11 @@ def require_valid(settings: dict[str, Any]) -> None:
 
 def check_yaml(snippet: Snippet) -> None:
     settings = yaml.safe_load(snippet.text)
-    require_valid(settings.get("pictures", settings))  # those of a module
+    require_valid(settings.get("pictures", settings))  # a module's settings
 
 
 class Parsed(Exception):
-    """A program has read its arguments: the parser, and what it leaves to others."""
+    """The arguments have been read: it has the parser and the arguments that were not parsed."""
 
 
 def snakemake(arguments: list[str]) -> None:
@@ -185,7 +185,7 @@ def python(arguments: list[str]) -> None:
     parser, others = caught.value.args
     if type(parser).parse_args is argparse.ArgumentParser.parse_args:
         assert not others
-    else:  # it leaves what it does not know to Snakemake
+    else:  # it passes other arguments on to Snakemake
         snakemake(others)
 
 
@@ -223,7 +223,7 @@ PROGRAMS = {
         ("awk", "cat", "find", "git", "grep", "seq", "uv", "vips"), lambda arguments: None
     ),
 }
-"""How the arguments of each program are checked; those of other projects are only split."""
+"""Checks of each program's arguments; the arguments of other projects are only split."""
 
 
 def check_command(words: list[str]) -> None:
@@ -250,7 +250,7 @@ def check_sh(snippet: Snippet) -> None:
 
 
 def check_text(snippet: Snippet) -> None:
-    """Look for the first name of each line among the results of rules, or the project's files."""
+    """Check that the first name in each line is an output of a rule or a file of the project."""
     for name in re.findall(r"^ {,11}((?:\{[^}]*\}|\S)+)  ", snippet.text, re.MULTILINE):
         if name.startswith("results/{") or name.endswith(".csv"):
             assert IS_OUTPUT.fullmatch(re.sub(r"\{[^}]*\}", "x", name)), name
@@ -267,7 +267,7 @@ WITH_PYTHON = sorted({snippet.page for snippet in TESTED if snippet.language == 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of a snippet, with what the pages name in a clone."""
+    """Return the working directory of a snippet, with the files of a clone that the pages name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PWD", str(tmp_path))
     (tmp_path / "workflow").symlink_to(ROOT / "workflow")
@@ -311,7 +311,7 @@ def test_a_snippet_is_right(snippet: Snippet, folder: Path):
     CHECKS[snippet.language](snippet)
 
 
-NOT_HERE = {"--sdm", "--configfile"}  # conda, and a file of the reader's own
+NOT_HERE = {"--sdm", "--configfile"}  # conda, and a file of the reader
 PLANNED = {tuple(words) for words in COMMANDS if words[:2] == ["snakemake", "--cores"]}
 STARTED = {
     (*re.findall(r"PYTHONPATH=\S+", " ".join(words)), sys.executable, program, "--help")
@@ -328,7 +328,7 @@ STARTED = {
 def test_a_run_is_planned(words: tuple[str, ...], folder: Path):
     for name in ("Snakefile", "config.yaml", "scripts", "profiles"):
         (folder / name).symlink_to(ROOT / name)
-    check_command([*words])  # makes the image that a reader has
+    check_command([*words])  # creates the image that a reader would have
     succeed_in(folder, [sys.executable, "-m", "snakemake", "--dry-run", *words[1:]])
 
 

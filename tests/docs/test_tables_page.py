@@ -1,4 +1,4 @@
-"""docs/tables.md: its example runs as written, and its keys are those of the schema."""
+"""docs/tables.md: its example runs as written, and its keys agree with the schema."""
 
 import math
 import os
@@ -22,7 +22,7 @@ def blocks(language: str, text: str = EXAMPLE) -> list[str]:
 
 
 def rows(heading: str) -> dict[str, str]:
-    """The defaults in a table of the page, by key."""
+    """Return the defaults in a table of the page, by key."""
     table = PAGE.split(f"| {heading} |")[1].split("\n\n")[0]
     found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) ?\|$", table, re.MULTILINE)
     return {key: default.strip().strip("`") for key, default in found}

@@ -1,4 +1,4 @@
-"""The tutorials are notebooks that run to their end, and the gallery has what its page shows."""
+"""The tutorials are notebooks that run without errors; the gallery shows what its config makes."""
 
 import os
 import re

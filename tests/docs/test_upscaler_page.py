@@ -1,4 +1,4 @@
-"""docs/upscaler.md and the settings say the same of every key."""
+"""docs/upscaler.md and the settings agree on every key."""
 
 import json
 import re
