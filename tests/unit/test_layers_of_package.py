@@ -1,4 +1,4 @@
-"""The package's folders are layers: each imports only from itself and from those above it."""
+"""The package's folders are layers: each imports only from itself and from layers above it."""
 
 import ast
 from pathlib import Path
@@ -15,7 +15,7 @@ LAYERS = [
 
 
 def imported_modules(source: str) -> set[str]:
-    """Names of modules of the package that a source imports anywhere, functions included."""
+    """Return the package's modules that a source imports anywhere, including in functions."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

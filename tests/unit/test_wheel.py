@@ -1,4 +1,4 @@
-"""The package as it is installed from its wheel, in an environment that has nothing else."""
+"""The package installed from its wheel, in an environment with nothing else."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def run(command, **options):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The wheel and the source distribution, built from a copy of the project."""
+    """Build the wheel and the source distribution from a copy of the project."""
     folder = tmp_path_factory.mktemp("built")
     probe = [*UV, "pip", "install", "--dry-run", "--quiet", "--target", folder / "none"]
     if subprocess.run([*probe, "setuptools>=77"], capture_output=True, check=False).returncode:
@@ -67,7 +67,7 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(built):
 
 
 def interpreter(version):
-    """The path of a Python of this version; None where the machine has none that starts."""
+    """Return the path of a Python of this version that starts, or None."""
     if version == "{}.{}".format(*sys.version_info):
         return sys.executable
     of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))

@@ -1,4 +1,4 @@
-"""`neuralfield.fit` and what it gives: the bytes of the workflow, and errors of built-in kinds."""
+"""`neuralfield.fit` and its results: the bytes of the workflow, and errors of built-in types."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_t
 from neuralfield.training import budget_file
 from neuralfield.training.budget import LEAST_STEPS
 
-fit: Any = nf.fit  # the arguments of some tests are of other types than those that it names
+fit: Any = nf.fit  # some tests pass arguments of other types than the declared ones
 TINY = {
     "steps": 30,
     "width": 8,
@@ -231,7 +231,7 @@ def test_settings_that_are_none(given, kind, message):
 
 
 class Killed(BaseException):
-    """Stands for a kill: nothing of the training runs after it."""
+    """The exception that simulates a kill: no code of the training runs after it."""
 
 
 def test_a_fit_that_was_killed_goes_on_to_the_same_bytes(tmp_path):
@@ -257,7 +257,7 @@ def test_a_fit_ends_after_its_time(tmp_path, monkeypatch):
     monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.002)
     settings = {key: value for key, value in TINY.items() if key != "steps"}
     found = fit(picture(), seconds=0.1, folder=tmp_path / "own", **settings)
-    assert found.model.metadata["step"] == 46  # 0.92 of the time
+    assert found.model.metadata["step"] == 46  # takes 0.92 of the time
     fit(picture(), steps=46, folder=tmp_path / "again", **settings)
     assert sha256(tmp_path / "again/model.safetensors") == sha256(
         tmp_path / "own/model.safetensors"

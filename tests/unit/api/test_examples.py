@@ -1,4 +1,4 @@
-"""The examples in docstrings of the package's interface run as they are written."""
+"""The examples in docstrings of the package's interface run as written."""
 
 import doctest
 import importlib

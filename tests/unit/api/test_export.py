@@ -1,4 +1,4 @@
-"""Fields elsewhere: ONNX, PyTorch, and networks that come from there."""
+"""Exports of fields to ONNX and PyTorch, and imports of networks from other programs."""
 
 import sys
 
@@ -10,7 +10,7 @@ import neuralfield as nf
 from neuralfield.system.device import HOST
 
 NEAR = 1e-5
-"""Largest difference between the values of a field and of its export, which are in [0, 1]."""
+"""Maximum difference between the values of a field and of its export, which are in [0, 1]."""
 
 
 def field_of(description, seed=3):
@@ -23,7 +23,7 @@ def field(request):
 
 
 def edges():
-    """The corners of the image and points of hash grids' lattices."""
+    """Return the corners of the image and points of hash grids' lattices."""
     return np.array([[-1, -0.8], [1, 0.8], [1, -0.8], [0, 0], [0.5, 0.25], [-0.5, 0.1]])
 
 
@@ -97,7 +97,7 @@ def test_torch_differentiates_to_the_same_gradient(field):
 
 
 def siren_state(channels=3, seed=0, width=8):
-    """Weights of a SIREN as PyTorch has them, (outputs, inputs)."""
+    """Return weights of a SIREN in PyTorch's layout, (outputs, inputs)."""
     random = np.random.default_rng(seed)
     state = {}
     for index, (inputs, outputs) in enumerate([(2, width), (width, width), (width, channels)]):
@@ -108,7 +108,7 @@ def siren_state(channels=3, seed=0, width=8):
 
 
 def siren_values(state, inputs):
-    """The formula of the paper, with omega_0 20 and 25 in the first layer."""
+    """Evaluate the formula of the paper, with omega_0 20 and 25 in the first layer."""
     *hidden, (weight, bias) = zip(
         *([v for k, v in state.items() if k.endswith(end)] for end in ("weight", "bias")),
         strict=True,

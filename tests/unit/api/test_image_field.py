@@ -36,7 +36,7 @@ VARIANTS = [
 
 
 def make_field(description, *, channels=3, seed=3, dtype="float32", residual=None):
-    """A field with fresh weights; the features of a hash grid are made larger."""
+    """Return a field with initial weights; the features of a hash grid are made larger."""
     settings = field_settings(description)
     shape = ImageShape(SHAPE.width, SHAPE.height, channels)
     network = build_field(settings, shape, seed)
@@ -69,7 +69,7 @@ def test_derivatives_are_those_of_finite_differences(field):
     behind = np.stack([here - values(-1, 0), here - values(0, -1)], axis=-1) / step
     scale = np.abs(ahead).max()
     assert scale > 1e-4
-    # at a bend of relu and at the edge of a cell there is no derivative
+    # there is no derivative at a kink of relu and at the edge of a cell
     smooth = (np.abs(ahead - behind) < 0.02 * scale).all(axis=(1, 2))
     assert smooth.mean() > 0.97
     central, second = (ahead + behind) / 2, ((ahead - behind) / step).sum(axis=-1)

@@ -1,4 +1,4 @@
-"""The command `neuralfield`: what it writes and prints, its exit codes, and Ctrl-C."""
+"""The command `neuralfield`: its files, its output, its exit codes, and Ctrl-C."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ TINY = [
 
 @pytest.fixture
 def photo(tmp_path, monkeypatch):
-    """A folder with a small photograph, which is the working directory."""
+    """Make a folder with a small photograph the working directory, and return it."""
     monkeypatch.chdir(tmp_path)
     Image.effect_noise((300, 200), 60).convert("RGB").save("photo.jpg")
     return tmp_path

@@ -1,4 +1,4 @@
-"""Classifiers are cut into kernels for GPUs, as far as that can be tested without one."""
+"""Kernels for classifiers on GPUs, as far as they can be tested without a GPU."""
 
 from functools import partial
 from itertools import product
@@ -27,7 +27,7 @@ MNIST = LabelledImages("labels", np.zeros((30, 28, 28), np.uint8), np.arange(30)
 
 
 def objective_of(labelled=None, network=None, **training):
-    """The objective of a task, as its trainer makes it."""
+    """Return the objective of a task, as its trainer makes it."""
     trainer = Trainer(make_task(labelled, network, **training), CPU, "tape", 1, print)
     trainer.close()
     assert isinstance(trainer.objective, ClassifierObjective)
@@ -44,7 +44,7 @@ def test_a_classifier_is_read_off_its_stages():
     assert first == ConvolutionShape(1, 28, 28, 10, 5, 0, 2, is_last=False)
     assert last == ConvolutionShape(10, 12, 12, 20, 5, 0, 2, is_last=True)
     assert (plan.sizes, plan.dropout, plan.batch, plan.pixels) == ((320, 64, 10), 0.5, 12, 784)
-    # parts of each layer begin where four numbers can be loaded at once
+    # each layer's part begins at a multiple of four numbers, which can be loaded at once
     assert plan.part_offsets == [0, 321 * 64, 321 * 64 + 652]
 
 
@@ -141,7 +141,7 @@ def _own(plan, prefix):
 
 @pytest.mark.parametrize("batch", [1, 7, 600])
 def test_tiles_cover_everything_and_have_room(batch):
-    """Whatever the shapes: a place that no thread has would be a hole in the result."""
+    """For all shapes: an output without a thread would be missing in the result."""
     for shape in SHAPES:
         high, wide = shape.sides_out
         plans = {

@@ -1,4 +1,4 @@
-"""Networks of complex numbers as real ones, and how work on them is shared out on a GPU."""
+"""Networks of complex numbers as real ones, and the division of their work on a GPU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The cpu engine against the tape in float64, and that nothing depends on threads."""
+"""The cpu engine compared with the tape in float64; results do not depend on the threads."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ from neuralfield.training.trainer import Trainer
 CPU = select_device("cpu")
 
 HASHED = {"levels": 5, "base_resolution": 3, "log2_table_size": 6}
-"""The coarser grids have a row for each corner, in the finer ones corners share rows."""
+"""The coarser grids have a row for each corner; in the finer ones, several corners share a row."""
 
 NETWORKS = {
     "siren": {"type": "siren", "width": 24, "hidden_layers": 2},
@@ -57,7 +57,7 @@ NETWORKS = {
     name: {"type": "mlp", "widths": [20, 12, 17], "activation": name, "output": "sigmoid"}
     for name in ACTIVATIONS
 }
-"""Widths that are a whole number of vectors, and others."""
+"""Networks with widths that are a whole number of vectors, and with other widths."""
 
 BATCHES = {
     "everything": {},
@@ -76,7 +76,7 @@ def trained(make, dtype, *, steps=1, threads=2, **settings):
 
 
 def first_gradient(make, dtype, **settings):
-    """Return gradients, as Adam's moment keeps them, by parameter; and loss and squared error."""
+    """Return gradients by parameter, from Adam's moment, and the loss and squared error."""
     objective, totals = trained(make, dtype, optimizer="adam", **settings)
     state = objective.optimizer.state
     return {name: state[f"moment1.{name}"] / 0.1 for name in objective.network.parameters}, totals
@@ -110,7 +110,7 @@ def relative_error(found, exact):
 
 
 def test_fast_sines_lose_no_more_than_float32_does():
-    """No gradient in float32 is close to the exact one where phases have some thousand radians."""
+    """With phases of some thousand radians, no float32 gradient is close to the exact one."""
     field = {"type": "finer", "width": 33, "hidden_layers": 1, "first_bias": 20.0}
     exact, _ = first_gradient(TapeEngine, "float64", field=field)
     on_tape, found = (
@@ -141,7 +141,7 @@ def test_every_kind_of_field_is_among_the_networks_or_left_to_the_tape(kind):
 HIGH = Schedule("constant", 1.0, 0.0, 100)
 
 EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 1e-2}
-"""Gradients are longer than that."""
+"""Settings with a maximum norm that gradients exceed."""
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_all_activations_that_there_is_code_for_are_taken():
 
 
 def kernels_have_fma() -> bool:
-    """Whether Numba compiles for a processor that adds a product without rounding it."""
+    """Check whether Numba's target processor has fused multiply-add instructions."""
     asked_for = getattr(numba.core.config, "CPU_FEATURES", None)
     return "+fma" in (asked_for or llvmlite.binding.get_host_cpu_features().flatten())
 
@@ -253,12 +253,12 @@ EXACT = ACTIVATIONS | {
 
 
 _activate: Any = njit(functions.activate.py_func)
-"""The kernels' function, in a form that Python can call."""
+"""The kernels' function, compiled so that Python can call it."""
 
 
 @pytest.mark.parametrize("name", functions.ACTIVATIONS)
 def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_place(name):
-    # products that are rounded before they are added shorten the reduction of the argument
+    # without fused multiply-add, the reduction of the argument is accurate over a shorter range
     largest = (1e5 if kernels_have_fma() else 1e4) if name == "sine" else 100
     spread = np.linspace(-1, 1, 20001)
     arguments = np.concatenate([spread * largest, spread * 4]).astype(np.float32)
@@ -268,7 +268,7 @@ def test_activations_and_their_gradients_are_exact_to_some_units_in_the_last_pla
     x = Tensor(arguments.astype(np.float64), differentiable=True)
     y = EXACT[name](x)
     (derivative,) = gradients(sum_all(y), [x])
-    # finer's phase is a product, which is rounded
+    # finer's phase is a product, which is rounded before the sine
     rounding = 2e-7 * np.abs(x.data) * (1 + np.abs(x.data) / 30) if name == "variable sine" else 0
     for found, expected in ((values, y.data), (derivatives, derivative)):
         size = np.maximum(np.abs(expected), 1)

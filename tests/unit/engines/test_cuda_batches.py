@@ -1,4 +1,4 @@
-"""Networks that take steps in one launch, and the arguments of its kernels; no GPU is needed."""
+"""Networks that take steps in one launch, and the arguments of its kernels, without a GPU."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -35,8 +35,8 @@ FREQUENCIES = {"type": "fourier", "frequencies": 20, "width": 64}
         (256, 4, False),
         (256, 16, True),
         (16, 2, True),
-        (128, 2, False),  # each would be worked on by eight multiprocessors of many
-        (6144, 20, False),  # each keeps the GPU busy by itself
+        (128, 2, False),  # each network would use only eight multiprocessors
+        (6144, 20, False),  # each network keeps the GPU busy by itself
         (256, 1, False),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_batch_is_for_networks_whose_sums_have_room(field, has_room, side):
 
 
 class Pointer:
-    """An array on a GPU, as far as its address."""
+    """A stand-in for an array on a GPU that only has an address."""
 
     def __init__(self, address):
         self.data = SimpleNamespace(ptr=address)
@@ -84,7 +84,7 @@ def test_kernels_find_each_network_in_a_table():
 
 
 def test_sums_of_every_eighth_part_give_the_bits_of_all_parts():
-    """Return what update.cu adds up, in its order: the partial sums may be taken beforehand."""
+    """In update.cu's order of summation, partial sums may be computed beforehand."""
     parts = np.random.default_rng(0).normal(size=(132, 50)).astype(np.float32)
 
     def summed(parts):
@@ -101,7 +101,7 @@ def test_sums_of_every_eighth_part_give_the_bits_of_all_parts():
 
 
 class FakeBatch:
-    """Takes no steps, but says who would."""
+    """A batch that takes no steps, and records which engines would."""
 
     made: list[list[Any]]
 
@@ -118,7 +118,7 @@ class FakeBatch:
 
 
 class FakeConcurrentSteps:
-    """Stands for the streams of engines that are alone."""
+    """A stand-in for the streams of engines that run alone."""
 
     def __init__(self, device):
         pass
@@ -140,7 +140,7 @@ def fake_engine(kind):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A device with an H200's limits, and batches that take no steps."""
+    """Return a device with an H200's limits, and replace batches by some that take no steps."""
     FakeBatch.made = []
     monkeypatch.setattr(cuda_batch, "CudaBatch", FakeBatch)
     monkeypatch.setattr(concurrent_steps, "ConcurrentSteps", FakeConcurrentSteps)
@@ -185,7 +185,7 @@ def test_a_batch_is_made_anew_only_where_others_go_together(gpu):
     run()
     run()
     assert FakeBatch.made == [engines]
-    before, engines[5] = list(engines), fake_engine(kind)  # gone back, with another rate
+    before, engines[5] = list(engines), fake_engine(kind)  # after a rollback, with another rate
     batch.run(engines[5:6], 0, 1, lambda *measured: None)
     assert engines[5].calls == [("alone", 0, 1)]
     run()

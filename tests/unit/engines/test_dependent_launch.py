@@ -1,4 +1,4 @@
-"""Kernels that may start while the one before them ends, where the GPU and its driver can."""
+"""Kernels that may start before the previous one ends, if the GPU and its driver support it."""
 
 import ctypes
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from neuralfield.system.device import Device
 
 
 class Kernel:
-    """A kernel that notes how it is called."""
+    """A kernel that records its calls."""
 
     kernel = SimpleNamespace(ptr=77)
 
@@ -24,7 +24,7 @@ class Kernel:
 
 
 class Driver:
-    """A driver that reads what it is given, and answers with a status."""
+    """A driver that records the arguments of a launch, and returns a status."""
 
     def __init__(self, status: int) -> None:
         self.status, self.found = status, {}
@@ -45,7 +45,7 @@ class Driver:
 
 
 class DriverError(RuntimeError):
-    """This stands for the error that CuPy raises."""
+    """A stand-in for the error that CuPy raises."""
 
 
 def device_of(capability: str, driver: int) -> Device:

@@ -36,7 +36,7 @@ CPU = select_device("cpu")
 
 
 class GpuWithNumpy(SimpleNamespace):
-    """Stands in for CuPy on a GPU of some compute capability."""
+    """A stand-in for CuPy on a GPU of some compute capability."""
 
     def __init__(self, capability):
         runtime = SimpleNamespace(memGetInfo=lambda: (1 << 40, 1 << 40))
@@ -196,7 +196,7 @@ CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
 
 
 class Unknown(Fixed):
-    """A part that kernels have no code for."""
+    """A part of a network for which no kernel exists."""
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_what_kernels_have_no_code_for_is_named(change, named):
     reason = cuda_engine.unsupported_reason(changed, "auto", gpu)
     assert reason == f"the cuda engine does not cover {named}"
     reason = cpu_engine.unsupported_reason(changed, "auto", CPU)
-    # any learning rate will do on a processor
+    # the cpu engine covers every schedule
     expected = None if "schedule" in named else f"the cpu engine does not cover {named}"
     assert reason == expected
 
@@ -254,7 +254,7 @@ def test_results_do_not_depend_on_how_many_steps_a_call_takes(tmp_path, monkeypa
 
 
 class CountingEngine:
-    """Takes no steps, and remembers which it was asked for."""
+    """An engine that takes no steps, and records the steps that it is asked to take."""
 
     name, variant, precision = "counting", "", "float32"
 
@@ -281,7 +281,7 @@ def make_trainer(engine, **training):
 
 
 def advance(trainer, folder, until_step):
-    """Train alone; returns the rows of the history."""
+    """Train alone, and return the rows of the history."""
     rows = []
     execution = Execution(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
     training = Training(trainer.task, execution, lambda *_: None, until_step)
@@ -339,11 +339,11 @@ def test_what_was_used_decides_whether_a_state_is_ours():
 
 
 def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatch):
-    """Its state has another name, whichever pass was recorded in it."""
+    """A state's name depends on the pass, so that states of a removed pass are not used."""
     task = test_fit.make_task()
 
     def stop(row):
-        if row["step"] > 3:  # states of steps before have been saved
+        if row["step"] > 3:  # states of earlier steps have been saved
             raise test_fit.Stopped
 
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The gradient of a hash grid as the kernels sum it over an image, against the tape."""
+"""The gradient of a hash grid, summed over an image as in the kernels, compared with the tape's."""
 
 import numpy as np
 import pytest
@@ -12,11 +12,12 @@ from neuralfield.nn import ops
 from neuralfield.nn.tensor import gradients
 
 GRIDS = {"type": "hashgrid", "levels": 5, "base_resolution": 3, "log2_table_size": 6}
-"""The coarser grids have a row for each corner, in the finer ones corners share rows."""
+"""The coarser grids have a row for each corner; in the finer ones, several corners share a row."""
 
 
 def made(field, width, height):
-    """A network in float64, its encoding, and the coordinates of an image's columns and lines."""
+    """Return a float64 network, its encoding, and the coordinates of an image's columns and
+    rows."""
     network = build_field(field_settings(field), ImageShape(width, height, 1), 1)
     sides = zip((width, height), extent(width, height), strict=True)
     centres = [axis_centres(np, pixels, half).astype(np.float32) for pixels, half in sides]
@@ -31,7 +32,7 @@ def gradient_of_the_tape(encoding, points, by_features):
 
 
 def weights_of(axis: AxisCorners) -> np.ndarray:
-    """Weights of all pixels at all corners of an axis, shape (k, n)."""
+    """Return the weights of all pixels at all corners of an axis, shape (k, n)."""
     first, middle, last = axis.spans.T[:, :, None]
     pixel = np.arange(len(axis.parts))
     behind = (first <= pixel) & (pixel < middle)
@@ -40,7 +41,7 @@ def weights_of(axis: AxisCorners) -> np.ndarray:
 
 
 def gradient_of_sums(encoding, centres, by_features):
-    """Do as the kernels: sums along lines, then down, then over the corners of each row."""
+    """Sum as the kernels do: along lines, then down, then over the corners of each table row."""
     width, height = map(len, centres)
     gradient = np.zeros_like(encoding.table.data)
     parts = np.split(by_features, len(encoding.levels), axis=1)
@@ -66,6 +67,6 @@ def test_sums_along_lines_and_down_are_the_gradient_of_the_tape(
     by_features = np.random.default_rng(0).normal(size=(width * height, encoding.size))
     found = gradient_of_sums(encoding, centres, by_features)
     expected = gradient_of_the_tape(encoding, grid(*centres), by_features)
-    # the tape has the parts of cells in float32
+    # the tape computes positions within cells in float32
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.abs(expected).max() > 0.1

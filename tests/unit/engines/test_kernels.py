@@ -1,4 +1,4 @@
-"""Kernels are compiled from sources, as far as that can be tested without a GPU."""
+"""Compilation of kernels from their sources, as far as it can be tested without a GPU."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The kernels of every kind of GPU compile, by NVIDIA's compiler, which needs no GPU."""
+"""NVIDIA's compiler, which needs no GPU, compiles the kernels for every kind of GPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(nvrtc() is None, reason="nvidia-cuda-nvrtc is no
 
 CAPABILITIES = (75, 80, 86, 89, 90, 100, 120)
 NEWEST_OFTEN = [pytest.param(c, marks=() if c == 120 else pytest.mark.slow) for c in CAPABILITIES]
-"""The newest in every run of the tests, the others in the slow ones."""
+"""The newest GPU is tested in every run, the others only in slow runs."""
 
 GRIDS = {
     "type": "hashgrid",
@@ -28,7 +28,7 @@ PASSES = {
     75: ("layers", "layers", "layers"),
     90: ("hopper-narrow", "hopper", "fused-product"),
 }
-"""The passes of a narrow network, of a wider one and of cafe; other GPUs have products of warps."""
+"""The passes of a narrow network, a wider one and cafe; other GPUs use products of warps."""
 
 OTHERS = {
     "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),

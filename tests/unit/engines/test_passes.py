@@ -1,4 +1,4 @@
-"""A pass of the cuda engine is chosen for a network; the narrow one needs room on a GPU."""
+"""The choice of the cuda engine's pass; the narrow pass must fit on a multiprocessor."""
 
 import pytest
 from make_objective import SIREN, make_objective
@@ -30,7 +30,7 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
         (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
         (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
-        # no room: for five sums of 64 x 64, a wider layer's product, more frequencies
+        # these do not fit: five sums of 64 x 64, the product of a wider layer, more frequencies
         ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "hopper"),
         ({**FREQUENCIES, "hidden_layers": 5}, 90, "auto", "hopper"),
         (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
@@ -38,12 +38,12 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         ({**FREQUENCIES, "frequencies": 40}, 90, "auto", "hopper"),
         ({**SIREN, "hidden_layers": 0}, 90, "auto", "hopper"),
         ({**HASHGRID, "levels": 16}, 90, "auto", "hopper-narrow"),
-        # grids are not for the pass in between
+        # the pass for wider networks does not cover grids
         ({**HASHGRID, "width": 65}, 90, "auto", "layers"),
         ({**HASHGRID, "levels": 16, "features": 5}, 90, "auto", "layers"),
         (HASHGRID, 90, "float32", "layers"),
         (HASHGRID, 75, "auto", "layers"),
-        # products of linear maps have a pass of their own, where all sums have room
+        # products of linear maps have a pass of their own, if all sums fit
         (CAFE, 90, "auto", "fused-product"),
         (CAFE, 80, "auto", "fused-product"),
         (CAFE, 120, "auto", "fused-product"),
@@ -57,14 +57,14 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         (SIREN, 90, "float32", "layers"),
         (SIREN, 80, "auto", "fused-narrow"),
         (SIREN, 75, "auto", "layers"),
-        # complex numbers are not for the narrow one, nor are large wavelets for 16 bits
+        # the narrow pass does not cover complex numbers, nor do 16 bits suffice for large wavelets
         ({**WIRE, "width": 12}, 90, "auto", "hopper"),
         ({**WIRE, "width": 128}, 90, "auto", "hopper"),
         ({**WIRE, "width": 129}, 90, "auto", "layers"),
         ({**WIRE, "omega_0": 30.0, "scale": 7.0}, 90, "auto", "layers"),
         (WIRE, 90, "float32", "layers"),
         (WIRE, 75, "auto", "layers"),
-        # products of warps are for every GPU from 8.0 on, with the shared memory that it has
+        # products of warps need a GPU of 8.0 or higher, and enough shared memory
         ({**HASHGRID, "levels": 16}, 86, "auto", "fused-narrow"),
         ({**FREQUENCIES, "hidden_layers": 4}, 120, "auto", "fused-narrow"),
         ({**SIREN, "width": 64, "hidden_layers": 4}, 80, "auto", "fused-narrow"),

@@ -1,4 +1,4 @@
-"""Engines for GPUs have parts in common, and run in batches; no GPU is needed."""
+"""The common parts of engines for GPUs, alone and in batches, without a GPU."""
 
 import weakref
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 
 
 class FakeStagedEngine(RecordedEngine[FakeStage]):
-    """Stages that write down when they run."""
+    """An engine whose stages record when they run."""
 
     def __init__(self, gpu, is_constant=False, failure=None):
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
@@ -83,7 +83,7 @@ def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu
 
 @pytest.fixture
 def engines(gpu, monkeypatch):
-    """Two engines, whose kernels in one launch have the same names."""
+    """Return two engines, and replace the stages of their batch by some that record launches."""
     kernels = {"SamplingBatch": "sample", "NarrowBatch": "pass", "UpdateBatch": "update"}
     for name, kernel in kernels.items():
         monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: FakeStage(gpu, k))
@@ -105,6 +105,6 @@ def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, en
 def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(gpu, engines):
     batch = CudaBatch(gpu.device, engines)
     stages = [weakref.ref(stage) for stage in vars(engines[0].stages).values()]
-    engines[0].close()  # it has diverged, and goes back
+    engines[0].close()  # as after a divergence
     assert [stage() for stage in stages] == [None] * 3
     batch.close()

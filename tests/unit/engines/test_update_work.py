@@ -1,4 +1,4 @@
-"""The update of the cuda engine shares parameters out to blocks."""
+"""The division of the cuda engine's update into work for thread blocks."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ from neuralfield.nn.tensor import Tensor
 
 
 def works_of(shape, size, parts=1, part_stride=None, row_stride=None, columns=None):
-    """Return the work for a gradient in an array of so many numbers; its rows follow each other."""
+    """Return the work for a gradient in an array of `size` numbers; its rows follow each other."""
     stride = part_stride or int(np.prod(shape))
     array: Any = SimpleNamespace(size=size, data=SimpleNamespace(ptr=256))
     row_stride = row_stride or shape[-1]
@@ -38,7 +38,7 @@ def test_the_last_of_several_parts_is_not_read_beyond_the_array():
 
 
 def test_a_row_of_a_parameter_may_be_several_rows_of_its_gradient():
-    """Factors of a product, each padded."""
+    """The gradient holds the factors of a product, each of them padded."""
     works = works_of((5, 3 * 96), 5 * 3 * 128, row_stride=128, columns=96)
     assert set(works["columns"]) == {96}
     assert set(works["row_stride"]) == {128}

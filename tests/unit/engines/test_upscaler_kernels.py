@@ -1,4 +1,4 @@
-"""Upscalers are cut into kernels for GPUs, as far as that can be tested without one."""
+"""Kernels for upscalers on GPUs, as far as they can be tested without a GPU."""
 
 import pytest
 from kernel_texts import Addressed, complaints_of_compiler, nvrtc, recorded_kernels
@@ -22,7 +22,7 @@ USUAL = {"hidden_layers": 4, "channels": 32, "crop": 32, "batch_pixels": 2048}
 
 
 def objective_of(values=None, **settings):
-    """The objective of a task, as its trainer makes it."""
+    """Return the objective of a task, as its trainer makes it."""
     trainer = Trainer(make_task(values, **settings), CPU, "tape", 1, print)
     trainer.close()
     assert isinstance(trainer.objective, UpscalerObjective)

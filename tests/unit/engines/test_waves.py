@@ -1,4 +1,4 @@
-"""The fused pass works on tiles in waves, and each share of the sums has its own ones."""
+"""The fused pass processes tiles in waves, and each share of the sums covers its own tiles."""
 
 import pytest
 

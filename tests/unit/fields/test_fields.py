@@ -60,7 +60,7 @@ def test_siren_starts_with_the_weights_of_its_paper():
 
 
 def test_siren_keeps_its_spread_through_the_layers():
-    """Theorem 1.8 of the supplement: inputs of hidden sines are about N(0, 1), any depth."""
+    """Theorem 1.8 of the supplement: inputs of hidden sines are about N(0, 1) at any depth."""
     settings = field_settings({"type": "siren", "width": 256, "hidden_layers": 4})
     network = build_field(settings, SHAPE)
     first = network.layers[0]
@@ -120,7 +120,7 @@ def test_cafe_features_are_frequencies_and_chebyshev_polynomials():
 
 
 def test_a_grid_that_fits_its_table_interpolates_between_its_corners():
-    """At a corner a point has that corner's features; between two, their mean."""
+    """A point at a corner has the features of that corner; midway between two, their mean."""
     settings = field_settings({"type": "hashgrid", "levels": 1, "base_resolution": 4})
     network = build_field(settings, SHAPE)
     table = network.arrays["encoding.table"]
@@ -158,9 +158,9 @@ def test_cropped_grids_have_the_corners_that_an_image_needs_and_the_same_values(
     for index, (level, own) in enumerate(zip(whole.levels, cropped.levels, strict=True)):
         pairs = np.unique(np.stack([rows[:, index].ravel(), own_rows[:, index].ravel()]), axis=1)
         assert own.start <= pairs[1].min() and pairs[1].max() < own.start + own.rows
-        if own.is_hashed or not level.is_hashed:  # another number of the same corner
+        if own.is_hashed or not level.is_hashed:  # rows correspond one to one
             assert len(set(pairs[0])) == len(set(pairs[1])) == pairs.shape[1]
-        if not own.is_hashed:  # a line more at each edge, where float32 may round to
+        if not own.is_hashed:  # one more line at each edge, because of rounding to float32
             assert own.rows <= len(set(pairs[1])) + 2 * (own.columns + own.rows // own.columns)
 
 

@@ -1,4 +1,4 @@
-"""Edges of images of every kind, against SciPy."""
+"""Edges of images of every kind, compared with SciPy."""
 
 import json
 
@@ -37,7 +37,7 @@ def grey_of(image):
 
 
 def expected_edges(grey, sigma, kernel_size=None):
-    """SciPy alone computes them where it can choose the kernel, else its correlation with ours."""
+    """Compute edges with SciPy's own kernel or, if its size is given, with SciPy's correlation."""
     if kernel_size is None:
         smooth = scipy.ndimage.gaussian_filter(grey, sigma, mode="nearest")
         return scipy.ndimage.laplace(smooth, mode="nearest")
@@ -98,13 +98,13 @@ def test_bands_make_no_difference(tmp_path, monkeypatch, pixels):
     found, in_bands = found_edges(tmp_path, image, pixels=pixels)
     np.testing.assert_allclose(found, whole, atol=1e-6)
     assert np.abs(in_bands.pixels.astype(int) - rendered.pixels).max() <= 1
-    # never more rows than a band's, and what the kernels reach above and below it
+    # at most the rows of a band and those within the kernels' reach above and below it
     assert len(asked) == 8 and max(asked) <= 4 + 2 * (1 + EdgeFilter(1.4).radius)
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16])
 def test_greys_say_which_side_is_light(tmp_path, bit_depth):
-    """Middle grey far from the edge, black on its light side, white on its dark side."""
+    """The map is grey far from an edge, black on the light side, and white on the dark side."""
     pixels = np.zeros((30, 40, 1), np.uint8)
     pixels[:, 20:] = 1
     _, rendered = found_edges(tmp_path, ImageData(pixels, "bilevel", 1), bit_depth=bit_depth)
@@ -124,7 +124,7 @@ def test_settings_that_make_no_kernel_are_refused():
 
 
 def test_facts_are_of_the_image(tmp_path):
-    """The file that is wrong is named: changed facts, or another image."""
+    """The error names the file that is wrong: changed facts, or another image."""
     found_edges(tmp_path, noise("grey", 8))
     facts, resized = tmp_path / "picture.json", tmp_path / "resized.png"
     about = json.loads(facts.read_text())

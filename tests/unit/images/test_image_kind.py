@@ -1,4 +1,4 @@
-"""The kind of an image is found before the training: line art, a page of mixed kind, or others."""
+"""Detection of an image's kind before training: line art, a page of mixed kind, or others."""
 
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def test_a_tile_is_of_the_kind_of_its_image():
 
 
 def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
-    """Lines above, and many tones below: not the line art that its upper half looks like."""
+    """The image has lines above many tones; its upper half alone would be line art."""
     upper = np.ones((300, 100, 3), np.uint8) * 255
     upper[::10] = 0
     lower = np.tile(np.linspace(0, 255, 300, dtype=np.uint8)[:, None, None], (1, 100, 3))

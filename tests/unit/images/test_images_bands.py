@@ -1,4 +1,4 @@
-"""Large images read in bands and in windows are what they are when read at once."""
+"""Large images read in bands or windows equal those read at once."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ DEEP = RNG.integers(0, 65536, (37, 53, 3)).astype(np.uint16)
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    """Bands of five rows of a colour image."""
+    """Limit bands to five rows of a colour image."""
     monkeypatch.setattr(bands, "BAND_VALUES", 5 * 53 * 3)
 
 

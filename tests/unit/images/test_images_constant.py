@@ -57,7 +57,7 @@ def test_a_network_without_biases(tmp_path, size):
     original = {"type": "mlp", "preset": "original", "widths": [8, 6]}
     train(task_of_one_colour(original, COLOURS[0], size), tmp_path / "corners")
     expect_the_colour(tmp_path / "corners", COLOURS[0])
-    # an odd function of position is no constant: it is trained as any other
+    # an odd function of position cannot be constant, so that the network is trained as usual
     odd = {"type": "mlp", "bias": False, "widths": [8]}
     task = task_of_one_colour(odd, COLOURS[0], size)
     assert not task.is_solved
@@ -108,7 +108,7 @@ def test_a_large_render_of_one_pixel_takes_a_moment(tmp_path):
     values = np.full((1, 1, 1), 0.4, np.float32)
     train(image_task(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
     model = Model.load(tmp_path / "model.safetensors")
-    render(model, 2, 2, device=CPU)  # kernels are compiled
+    render(model, 2, 2, device=CPU)  # compiles kernels
     started_s = time.process_time()
     assert np.ptp(render(model, 1024, 1024, device=CPU)) == 0
     assert time.process_time() - started_s < 1

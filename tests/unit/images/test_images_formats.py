@@ -1,4 +1,4 @@
-"""Every row of the table in docs/images.md, with a file made here."""
+"""Every row of the table in docs/images.md, tested with a file made here."""
 
 import re
 import struct
@@ -27,11 +27,11 @@ RULE = "CMYK without a usable colour profile"
 LINEAR = "linear light"
 
 Row = tuple[Callable[[Path], object], str, int, str]
-"""The writer of a file, the mode and bits that it is read as, and a part of what is reported."""
+"""The writer of a file, the mode and bits as which it is read, and a part of the report."""
 
 
 def saves(pixels: np.ndarray, mode: str | None = None, **options) -> Callable[[Path], object]:
-    """Save by Pillow, converted to a mode of its own."""
+    """Return a function that saves pixels with Pillow, converted to `mode` if it is given."""
     image = Image.fromarray(pixels)
     image = image if mode is None else image.convert(mode)
     return lambda path: image.save(path, **options)
@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
 
 
 def lab() -> Image.Image:
-    """A colour in Lab, which is 8 bits of each."""
+    """Return an image of one colour in Lab with 8 bits per channel."""
     return Image.merge("LAB", [Image.new("L", (9, 8), level) for level in (150, 170, 90)])
 
 
@@ -152,7 +152,7 @@ def test_the_table_names_what_is_tested():
 
 def test_lab_is_the_colour_that_it_names(tmp_path):
     lab().save(tmp_path / "a.tif")
-    # L* 58.8, a* 42, b* -38 of D50, by CIE 15 and IEC 61966-2-1
+    # L* 58.8, a* 42, b* -38 for D50, by CIE 15 and IEC 61966-2-1
     colour = read_image(tmp_path / "a.tif").pixels[0, 0].astype(int)
     assert np.abs(colour - expected_srgb(150 / 2.55, 42, -38)).max() <= 3
 

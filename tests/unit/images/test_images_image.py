@@ -1,4 +1,4 @@
-"""An image in memory: levels, light, and the modes between which it converts."""
+"""Images in memory: levels, light, and conversions between modes."""
 
 import numpy as np
 import pytest

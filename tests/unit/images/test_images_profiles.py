@@ -1,4 +1,4 @@
-"""Images with colour profiles come out as sRGB with all their bits; damaged ones do no harm."""
+"""Images with colour profiles are converted to sRGB at full depth; damaged profiles do no harm."""
 
 import io
 import zlib
@@ -36,7 +36,7 @@ def read(path, **options):
 
 
 def truth(levels: np.ndarray, primaries: tuple, white: tuple, exponent: float) -> np.ndarray:
-    """sRGB in [0, 1] by the definition, in float64."""
+    """Compute sRGB in [0, 1] by the definition, in float64."""
     linear = (levels / np.iinfo(levels.dtype).max) ** exponent
     to_srgb = np.linalg.inv(SRGB_TO_XYZ) @ icc.to_xyz(primaries, white)
     return encode_srgb(linear @ to_srgb.T)
@@ -87,7 +87,7 @@ def test_16_bits_stay_16_bits(tmp_path, name):
     for path in (tmp_path / "a.png", tmp_path / "a.tif"):
         pixel_data, messages = read(path)
         assert (pixel_data.bit_depth, messages) == (16, [f"converted from {name} to sRGB"])
-        # primaries are known to four digits, which is felt where sRGB is steepest
+        # primaries have four digits, whose rounding matters where sRGB is steepest
         errors = np.abs(pixel_data.pixels - expected)
         assert errors.max() < 130 and np.median(errors) < 10
 
@@ -123,7 +123,7 @@ def test_grey_profiles(tmp_path, depth):
 
 @pytest.mark.parametrize("suffix", ["tif", "jpg"])
 def test_inks_go_through_their_tables(tmp_path, suffix):
-    """Both readers agree with Little CMS, or with the stated rule where there is no profile."""
+    """Both readers agree with Little CMS, or with the documented rule if there is no profile."""
     content, path = icc.cmyk_profile(), tmp_path / f"a.{suffix}"
     inks = np.kron(RNG.integers(0, 256, (4, 4, 4), np.uint8), np.ones((16, 16, 1), np.uint8))
     image = Image.fromarray(inks, "CMYK")
@@ -233,7 +233,7 @@ def test_floats_are_linear_light(tmp_path, channels):
     tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric, **options)
     pixel_data, messages = read(tmp_path / "a.tif")
     assert pixel_data.bit_depth == 16 and "linear light" in messages[0]
-    assert image_size(tmp_path / "a.tif") == (7, 9)  # as the config asks before any job
+    assert image_size(tmp_path / "a.tif") == (7, 9)  # the config asks for it before any job
     colours = min(channels, 3)
     np.testing.assert_allclose(
         pixel_data.values()[..., :colours], encode_srgb(light[..., :colours]), atol=1e-5

@@ -30,7 +30,7 @@ def chunk(name: bytes, content: bytes) -> bytes:
 
 
 def png_bytes(levels: np.ndarray, colour_type: int, extra: bytes = b"") -> bytes:
-    """A PNG written without the code under test, so that the two can disagree."""
+    """Encode a PNG without the code under test, so that errors of that code are found."""
     height, width = levels.shape[:2]
     stored = levels.astype(levels.dtype.newbyteorder(">"))
     rows = b"".join(b"\0" + row.tobytes() for row in stored)
@@ -294,7 +294,7 @@ def test_images_come_upright(tmp_path, orientation, name):
 
 
 def deep_reference(folder, orientation: int, name: str):
-    """The same image with 16 bits, as PNG or TIFF."""
+    """Save the same image with 16 bits, as PNG or TIFF, and return its path."""
     levels = RGB.astype(np.uint16) * 257
     if name == "a.tif":
         tags = [(274, "H", 1, orientation, True)]

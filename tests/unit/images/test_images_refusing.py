@@ -1,4 +1,4 @@
-"""`read_image` refuses files, and says why."""
+"""Files that `read_image` refuses, and the reasons that it gives."""
 
 import io
 import struct
@@ -21,7 +21,7 @@ DEEP_PHOTO = RNG.integers(0, 65536, (78, 85, 4)).astype(np.uint16)
 
 
 def png_bytes(width: int, height: int, bits: int, data: bytes) -> bytes:
-    """An RGB PNG of any promised size over any data."""
+    """Encode an RGB PNG that claims any size and contains any data."""
     header = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)
     parts = [(b"IHDR", header), (b"IDAT", zlib.compress(data)), (b"IEND", b"")]
     chunks = [
@@ -84,7 +84,7 @@ def test_no_pixels_at_all(tmp_path, size, bits):
 
 
 def whole_files() -> dict[str, bytes]:
-    """Files whose every part is needed, so that any cut must be noticed."""
+    """Return files of which every part is needed, so that any cut must be noticed."""
     photo = Image.fromarray(PHOTO)
     deep_rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in DEEP_PHOTO[..., :3])
     files = {
@@ -121,7 +121,7 @@ def test_an_image_cut_off_anywhere_is_never_half_read(tmp_path, name):
             pixels = read_image(path).pixels
         except InputError:
             continue
-        np.testing.assert_array_equal(pixels, whole)  # only what ends a file may be missing
+        np.testing.assert_array_equal(pixels, whole)  # only the end marker of a file may be missing
         assert len(content) - length < 32
 
 
@@ -143,7 +143,7 @@ def test_the_limit_is_ours_alone(tmp_path, side, capfd):
             InputError, match=rf"{side**2:,} pixels.*in tiles.*raise max_megapixels"
         ):
             read_image(path, max_megapixels=0.01)
-        Image.MAX_IMAGE_PIXELS = 100  # stands for an image beyond Pillow's own limit
+        Image.MAX_IMAGE_PIXELS = 100  # simulates an image beyond Pillow's own limit
         try:
             assert read_image(path).width == side
         finally:
@@ -152,7 +152,7 @@ def test_the_limit_is_ours_alone(tmp_path, side, capfd):
 
 
 def test_rare_formats_are_not_even_tried(tmp_path):
-    """Each is a decoder that could be at fault; two of them may hold another image inside."""
+    """Their decoders would be an additional risk, and two of them may contain another image."""
     for format in ("ICO", "JPEG2000", "TGA", "PCX", "SGI"):
         (tmp_path / "a").write_bytes(encoded(Image.fromarray(PHOTO), format))
         with pytest.raises(InputError, match=r"not an image that can be read|JPEG 2000"):
@@ -176,7 +176,7 @@ def test_a_size_is_read_without_decoding(tmp_path):
 
 
 def test_no_more_is_read_than_there_is(tmp_path):
-    """A part of a file may say that it has gigabytes."""
+    """A part of a file may claim a size of gigabytes."""
     content = encoded(Image.fromarray(PHOTO), "PNG")
     chunk = struct.pack(">I", 0x7FFFFFF0) + b"tEXt"
     (tmp_path / "a.png").write_bytes(content[:33] + chunk + content[33:])

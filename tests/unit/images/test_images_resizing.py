@@ -1,4 +1,4 @@
-"""Resizing, against means and filters worked out by hand."""
+"""Resizing, compared with means and filters computed by hand."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ def noise(height: int, width: int, mode: str, bit_depth: int) -> ImageData:
     [
         ((100, 50), 10, (10, 5)),
         ((50, 100), 10, (5, 10)),
-        ((100, 1), 10, (10, 1)),  # never less than one pixel
+        ((100, 1), 10, (10, 1)),  # at least one pixel
         ((1, 1), 7, (7, 7)),
-        ((4, 3), 6, (6, 5)),  # 4.5 rounds up
+        ((4, 3), 6, (6, 5)),  # 4.5 is rounded up
         ((100, 50), (3, 7), (3, 7)),
         ((100, 50), [3, 7], (3, 7)),
         ((100, 50), np.int64(10), (10, 5)),
@@ -117,7 +117,7 @@ def test_mode_is_converted_at_the_same_size_too():
 def test_hidden_colour_does_not_bleed():
     pixels = np.zeros((2, 4, 4), np.uint8)
     pixels[:, 0] = [200, 100, 50, 255]
-    pixels[:, 1] = [0, 255, 255, 0]  # hidden: must not tint its neighbour
+    pixels[:, 1] = [0, 255, 255, 0]  # transparent: must not tint its neighbour
     pixels[:, 2:] = [9, 9, 9, 0]
     reduced = resize_image(ImageData(pixels, "rgba", 8), (2, 1))
     assert reduced.pixels[0, 0].tolist() == [200, 100, 50, 128]

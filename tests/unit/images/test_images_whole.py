@@ -1,4 +1,4 @@
-"""Files that hold fewer pixels than they claim, indices without a colour, and much text."""
+"""Files with fewer pixels than they claim, with indices without a colour, and with much text."""
 
 import contextlib
 import io
@@ -47,7 +47,7 @@ def taller_tiff(content: bytearray) -> bytes:
 
 
 def taller() -> dict[str, bytes]:
-    """Files of 20 rows that say that they have 40 or more."""
+    """Return files of 20 rows that claim to have 40 or more."""
     deep = np.repeat(RGB.astype(">u2"), 1, axis=0)
     files = {
         "png": png(40, 8, 2, RGB),
@@ -66,7 +66,7 @@ def taller() -> dict[str, bytes]:
     }
     for compression in ("tiff_lzw", "tiff_deflate", "packbits", "jpeg"):
         files[f"{compression}.tif"] = taller_tiff(encoded("TIFF", compression=compression))
-    with contextlib.suppress(KeyError, OSError):  # Pillow was built without it
+    with contextlib.suppress(KeyError, OSError):  # Pillow was built without AVIF
         files["avif"] = patched(encoded("AVIF"), b"ispe", 12, ">I", 40)
     return files
 

@@ -40,7 +40,7 @@ def test_pillow_sees_the_right_kind_of_file(tmp_path, mode, bit_depth):
     if bit_depth == 16 and pixel_data.channels > 1:
         np.testing.assert_array_equal(
             stored, pixel_data.pixels >> 8
-        )  # Pillow keeps 8 bits of these
+        )  # Pillow keeps 8 bits of such images
     else:
         np.testing.assert_array_equal(stored, pixel_data.pixels)
 

@@ -90,7 +90,7 @@ def test_ssim_of_one_pixel_compares_brightness_alone():
 
 def test_ssim_of_a_small_side_uses_the_largest_odd_window_that_fits():
     image, reference = noisy_pair((30, 6, 1))
-    # Six columns leave five taps, hence two positions; all the columns count.
+    # With six columns the window has five taps, so that two positions cover all columns.
     changed = image.copy()
     changed[:, 5] = 1 - changed[:, 5]
     assert metrics.ssim(changed, reference) != metrics.ssim(image, reference)

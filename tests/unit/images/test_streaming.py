@@ -1,4 +1,4 @@
-"""Images that libvips saves while they are made."""
+"""Images that libvips saves while they are being made."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Batches of an image's pixels have one of each of its blocks."""
+"""Batches of an image's pixels contain one pixel of each of its blocks."""
 
 from math import gcd
 
@@ -80,7 +80,7 @@ def test_pixels_differ_by_seed_and_do_not_depend_on_the_steps_before():
 @pytest.mark.parametrize("count", [1, 7, 2048, 65_537])
 @pytest.mark.parametrize("step", [0, 1_234_567, 2**31 - 1])
 def test_nothing_overflows_in_large_images(count, step):
-    """As in Python's whole numbers, which do not overflow."""
+    """The pixels are those computed with Python's integers, which do not overflow."""
     blocks, seed = Blocks(np, 20_000, 30_000, count), 2**63 + 1
     pixels = blocks.pixels(step, seed)
     _, _, across, down = blocks.sides()

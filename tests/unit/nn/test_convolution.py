@@ -1,4 +1,4 @@
-"""Convolutions against their formula, finite differences and PyTorch, in float64."""
+"""Convolutions compared with their formula, finite differences and PyTorch, in float64."""
 
 import tracemalloc
 
@@ -97,7 +97,7 @@ def test_memory_is_bounded_by_a_block_of_windows(shape):
         for size in (shape, (5, 5, 4, 4), (4,))
     ]
     windows_bytes = 25 * leaves[0].data.nbytes
-    # a block, and what is small
+    # one block, and small objects
     working_bytes = 4 * BLOCK_VALUES["numpy"] + (1 << 18)
 
     tracemalloc.start()

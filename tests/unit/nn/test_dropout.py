@@ -11,7 +11,7 @@ SAMPLES = np.arange(4000)
 
 
 def kept(rate=0.3, seed=5, step=7, samples=SAMPLES, layer=0, shape=(5, 3)):
-    """Return which of the values of each sample are kept."""
+    """Return a mask of the values of each sample that are kept."""
     ones = Tensor(np.ones((len(samples), *shape), dtype=np.float32))
     return dropout(ones, rate, TrainingCall(seed, step, samples), layer).data != 0
 

@@ -61,7 +61,7 @@ def test_orthogonalised_matrices_have_singular_values_of_about_one(shape):
     found = orthogonalised(matrix)
     assert found.shape == shape
     assert np.abs(np.linalg.svd(found, compute_uv=False) - 1).max() < 0.35
-    # and the same directions: what is along the i-th stays along the i-th
+    # the directions are kept: in the basis of singular vectors the result is diagonal
     np.testing.assert_allclose(
         left.T @ found @ right.T, np.diag(np.diag(left.T @ found @ right.T)), atol=1e-12
     )
@@ -79,7 +79,7 @@ def test_muon_moves_hidden_matrices_as_far_as_adam_and_leaves_the_rest_to_it():
         after[name] = {key: tensor.data for key, tensor in tensors.items()}
     np.testing.assert_array_equal(after["muon"]["other"], after["adam"]["other"])
     moved = after["muon"]["hidden"] - start["hidden"]
-    # of the matrix nearest to an orthogonal one the elements have 1 / sqrt(the longer side)
+    # elements of a nearly orthogonal matrix have a root mean square of 1 / sqrt(the longer side)
     assert np.sqrt((moved**2).mean()) == pytest.approx(0.2 * 0.01, rel=0.2)
     assert set(optimizer_state("muon", start)) == {
         *("momentum.hidden", "moment1.other", "moment2.other"),

@@ -1,4 +1,4 @@
-"""Pooling against its formula, finite differences and PyTorch, in float64."""
+"""Pooling compared with its formula, finite differences and PyTorch, in float64."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ WINDOWS = (1, 2, 3, 17)
 
 
 def distinct(*shape):
-    """Numbers so far apart that finite differences change no maximum."""
+    """Return numbers so far apart that finite differences do not change any maximum."""
     return RNG.permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape) / 10
 
 

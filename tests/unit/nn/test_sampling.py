@@ -125,7 +125,7 @@ def test_footprint_groups_have_a_point_in_every_row_and_column_of_the_pixel(coun
 
 @pytest.mark.parametrize("count", [4, 5])
 def test_footprint_groups_estimate_the_mean_without_bias_and_independently(count):
-    """Over x * y > 0, which no row or column of points can know: an edge inside the pixel."""
+    """The integrand is x * y > 0 for x > -0.4: neither x nor y alone determines it."""
     footprint = Footprint(count, 2.0, random_seed=0)
     points = footprint.spread(np, np.zeros((40_000, 2)), np.arange(40_000), step=0)
     inside = ((points[:, 0] * points[:, 1] > 0) & (points[:, 0] > -0.4)).reshape(-1, count)

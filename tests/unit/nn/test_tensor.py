@@ -1,4 +1,4 @@
-"""Gradients of every operation against finite differences, in float64."""
+"""Gradients of every operation compared with finite differences, in float64."""
 
 import inspect
 
@@ -18,7 +18,7 @@ def normal(*shape):
 
 
 def beside(tensor, *arrays):
-    """Arrays where the tensor's numbers are: on a GPU, or not."""
+    """Return arrays on the tensor's device."""
     return [namespace_of(tensor.data).asarray(array) for array in arrays]
 
 

@@ -9,7 +9,7 @@ SCALE = 4
 
 
 def tiles(channels=1, side=96):
-    """Bars that lie differently on the pixels of a small image wherever they recur."""
+    """Return bars that recur, each time at other offsets from the pixels of a small image."""
     y, x = np.mgrid[:side, :side]
     bars = ((x + y // 2) % 22 < 11) ^ (y % 34 < 17)
     colours = np.linspace(0.3, 0.6, channels)
@@ -56,7 +56,7 @@ def test_one_colour_stays_that_colour():
 
 
 def test_where_nothing_recurs_the_result_is_about_that_of_the_filter():
-    """In noise whose amplitudes fall with the square of the frequency, as in clouds."""
+    """The image is noise whose amplitudes fall with the square of the frequency, as in clouds."""
     frequencies = np.hypot(np.fft.fftfreq(128)[:, None], np.fft.fftfreq(128))
     spectrum = np.fft.fft2(np.random.default_rng(5).standard_normal((128, 128)))
     spectrum /= np.maximum(frequencies, 1 / 128) ** 2

@@ -35,7 +35,7 @@ def make_model(tmp_path):
         shape = ImageShape(width, height, channels)
         mode = mode or MODES[channels]
         network = build_field(settings, shape, random_seed=2)
-        if settings.output == "sigmoid":  # about as much below grey as above it
+        if settings.output == "sigmoid":  # similar numbers of values below and above grey
             bias = network.layers[-1].bias
             assert bias is not None
             bias.data[...] = 0
@@ -243,7 +243,7 @@ def test_png_is_one_that_others_read(make_model, tmp_path):
 
 @pytest.mark.slow
 def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_path):
-    """It is rendered in a process of its own; a taller one has more bands, not larger ones."""
+    """It is rendered in a separate process; a taller image has more bands, but not larger ones."""
     make_model(channels=3, footprint=True)
     code = (
         "import re, sys; from pathlib import Path\n"
@@ -252,7 +252,7 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
         "from neuralfield.rendering.render import render_to_png\n"
         "model, path, height = Model.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])\n"
         "render_to_png(model, path, 16384, height, device=select_device('cpu'))\n"
-        # not getrusage: it counts the memory of the process that this one was forked from
+        # getrusage would include the memory of the process from which this one was forked
         "status = Path('/proc/self/status').read_text()\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', status)[1])\n"
     )

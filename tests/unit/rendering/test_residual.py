@@ -36,7 +36,7 @@ SMALL = {
 
 
 def picture(width, height, channels=3):
-    """Waves and an edge, with values up to black and white."""
+    """Return waves and an edge, with values that reach black and white."""
     x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
     waves = [0.5 + 0.6 * np.sin(9 * x + c) * np.cos(7 * y) for c in range(channels)]
     return np.stack([np.where(x + y > 1, w, 1 - w) for w in waves], axis=2).clip(0, 1)
@@ -49,7 +49,7 @@ def reduced(values, factor):
 
 
 def rough_model(channels=3, output="linear", precision="float32", size=(WIDTH, HEIGHT)):
-    """A network that is not trained, corrected to be the picture."""
+    """Return an untrained network with a residual that corrects it to an image, and that image."""
     small = {"type": "siren", "width": 8, "hidden_layers": 1, "first_omega_0": 5}
     settings = field_settings(small | {"output": output})
     shape = ImageShape(size[0], size[1], channels)
@@ -173,7 +173,7 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bytes(tmp_path):
     ("given", "expected"), [(4, [4, 4, 2, 1]), (6, [6, 4, 1, 1]), (2, [2, 2, 2, 1])]
 )
 def test_a_large_image_has_a_coarser_residual(given, expected):
-    """One of a drawing that would be too coarse for edges is not refined at all."""
+    """A drawing whose residual would be too coarse for its edges is not refined at all."""
     task = make_task(residual=True, residual_scale=given)
     images = [np.zeros((side, side, 3), np.float32) for side in (10, 500, 1000, 3000)]
     assert [replace(task, values=image).residual_scale for image in images] == expected

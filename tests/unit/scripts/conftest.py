@@ -1,4 +1,4 @@
-"""A browser for the tests of pages."""
+"""A browser for tests of pages."""
 
 import pytest
 from measuring.chromium import chromium, missing_reason
@@ -6,7 +6,7 @@ from measuring.chromium import chromium, missing_reason
 
 @pytest.fixture(scope="module")
 def page():
-    """A page of a headless Chromium, whose script errors a test may ask for."""
+    """Yield a page of a headless Chromium, which records script errors for tests."""
     if reason := missing_reason():
         pytest.skip(reason)
     with chromium() as page:

@@ -1,4 +1,4 @@
-"""A training with a budget takes the steps that were written down for it, and ends in an image."""
+"""A training with a budget takes the number of steps recorded for it, and ends in an image."""
 
 import json
 from dataclasses import replace
@@ -43,7 +43,7 @@ def image(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def measured(monkeypatch) -> list[int]:
-    """The batches that are timed, each step of which takes a millisecond."""
+    """Return the batches that are timed; each of their steps takes a simulated millisecond."""
     batches = []
 
     def time_of_step_s(task, budget, device, engine, threads, batch_pixels):
@@ -55,7 +55,7 @@ def measured(monkeypatch) -> list[int]:
 
 
 def train(image: Path, folder: Path, training=BUDGET, **others) -> Path:
-    """Train as `train.py` does; return the network."""
+    """Train as `train.py` does, and return the path of the network."""
 
     def make_task():
         return read_task(image / "pixels.csv", image / "picture.json", FIELD, training)
@@ -71,7 +71,7 @@ def written(folder: Path) -> dict:
 
 
 def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, measured, capsys):
-    """Explicit settings give the bytes of the network, too."""
+    """Explicit settings also give the same bytes of the network."""
     with pytest.raises(Interrupted, match=r"time limit: .*; budget=0\.01 ends with an image"):
         train(image, tmp_path / "cut", time_limit_s=0.01)
     found = written(tmp_path / "cut")
@@ -93,7 +93,7 @@ def test_steps_are_measured_anew_for_another_training(image, tmp_path, measured)
     for number, other in enumerate((BUDGET | {"budget": 0.4}, BUDGET | {"random_seed": 1}, last)):
         train(image, tmp_path, other)
         assert len(measured) == 2 + number
-    # steps of the settings have no effect, and what is not of the training does not count
+    # steps in the settings have no effect, and settings of the execution do not count
     train(image, tmp_path, last | {"steps": 9}, checkpoint_interval_s=5)
     assert len(measured) == 4
     whole = written(tmp_path)
@@ -158,7 +158,7 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
 
 
 def test_smaller_batches_have_fewer_points(image, tmp_path, measured):
-    """The network that is trained is the one that readers expect, and explicit settings make it."""
+    """Readers expect the network as it was trained, and explicit settings make the same network."""
     training = BUDGET | {"supervision": "footprint", "footprint_points": 64, "batch_pixels": 90}
     model = train(image, tmp_path / "a", training)
     found = written(tmp_path / "a")["training"]

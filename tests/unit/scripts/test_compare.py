@@ -1,4 +1,4 @@
-"""The comparison of a sweep, against numbers worked out by hand."""
+"""The comparison of a sweep, checked with numbers computed by hand."""
 
 import csv
 
@@ -15,7 +15,7 @@ HEADER = (
 
 @pytest.fixture
 def compared(tmp_path):
-    """Writes a summary and compares; returns the rows of both tables."""
+    """Return a function that writes a summary, compares, and returns the rows of both tables."""
 
     def compare(rows, sweeps=("s",)):
         (tmp_path / "summary.csv").write_text("\n".join([HEADER, *rows]) + "\n")
@@ -35,7 +35,7 @@ def run(image, width, seed, psnr_db, upscale_db: float | str = "", sweep="s"):
 def test_means_spreads_and_ranks(compared):
     overall, by_image = compared(
         [
-            # on `a` the redraw counts, and 8 is better; on `b` there is none, and 4 is better
+            # for `a` the redraw counts, and 8 is better; `b` has no redraw, and 4 is better
             run("a", 4, 0, 40, 20),
             run("a", 4, 1, 42, 22),
             run("a", 8, 0, 30, 23),

@@ -1,4 +1,4 @@
-"""Jobs import only what they need: each is a process of its own, and pays for every module."""
+"""Scripts import only modules that they need, because every job is a process and loads them."""
 
 import json
 import os
@@ -28,9 +28,9 @@ NEEDED = {
     "timelapse": ["av"],
     "view": ["jinja2"],
 }
-"""The heavy modules that each script needs when it starts."""
+"""The heavy modules that each script needs at its start."""
 
-# one process for all: each script is imported by a fork of it that has what nearly all need
+# a single process imports what nearly all scripts need, and forks a child that imports each script
 FOUND = """
 import json, os, runpy, sys
 import csv, concurrent.futures, decimal, difflib, ipaddress, logging, random, subprocess, tempfile
@@ -48,7 +48,7 @@ for script in scripts:
 
 @pytest.fixture(scope="module")
 def imported():
-    """The heavy modules that each script imports."""
+    """Return the heavy modules that each script imports."""
     arguments = [os.fspath(ROOT / "scripts"), json.dumps(HEAVY), json.dumps(SCRIPTS)]
     command = [sys.executable, "-c", FOUND, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

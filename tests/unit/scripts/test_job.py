@@ -1,4 +1,4 @@
-"""Jobs get the arguments that their rules declare, and report files that fail in one line."""
+"""Jobs get the arguments that their rules declare, and report failing files in one line."""
 
 import errno
 import logging
@@ -14,7 +14,7 @@ from neuralfield.system.errors import NeuralfieldError
 
 
 class Named(dict):
-    """Values by their names, as Snakemake gives them to a script: it iterates over values."""
+    """Values by name, as Snakemake passes them to scripts: iteration yields the values."""
 
     def __iter__(self):
         return iter(self.values())
@@ -79,7 +79,7 @@ def test_a_failing_disk_is_one_line(tmp_path, capsys, number, remedy):
 
 
 def test_a_line_is_one_write(tmp_path, monkeypatch):
-    """Lines that jobs print at the same time would run together otherwise."""
+    """Otherwise lines that several jobs print at the same time would be mixed up."""
     writes = []
     terminal = SimpleNamespace(write=writes.append, flush=lambda: None, isatty=lambda: False)
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -1,4 +1,4 @@
-"""A training reports its progress and a preview while it runs, and the results stay the same."""
+"""A training reports its progress and a preview while it runs, without a change of its results."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from entry.progress import Preview, Progress, ProgressFile, progress_path
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that the test sets."""
+    """Replace the clock, and return a list with the time, which the test sets."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now

@@ -1,4 +1,4 @@
-"""Pyramids to zoom into, and large TIFF files: the render, whatever its size."""
+"""Zoomable pyramids and large TIFF files equal the render, whatever its size."""
 
 import io
 from pathlib import Path
@@ -37,7 +37,7 @@ def rendered(model: Path, bit_depth: int) -> np.ndarray:
 
 
 def finest(folder: Path) -> np.ndarray:
-    """Put the tiles of the finest level together."""
+    """Join the tiles of the finest level."""
     level = max((folder / "image_files").iterdir(), key=lambda path: int(path.name))
     whole: np.ndarray | None = None
     for path in level.iterdir():
@@ -101,7 +101,7 @@ def test_its_page_zooms_without_internet(page: BrowserPage, tmp_path):
         page.run(f"viewer.zoomAt({x}, {y}, {factor})")
         page.run("new Promise((done) => setTimeout(done, 100))")
         page.wait("document.body.dataset.ready === '1'")
-        # the pixels of a canvas with images of files may not be read by scripts
+        # scripts may not read pixels of a canvas that shows images from files
         with Image.open(io.BytesIO(page.driver.get_screenshot_as_png())) as screen:
             shown = np.asarray(screen.convert("RGB"))[y, x]
         np.testing.assert_allclose(shown, levels[y, x], atol=12)

@@ -20,7 +20,7 @@ def write_network(path, seed=0):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a network, and a function that renders and returns what it had to render."""
+    """Return a folder with a network, and a function that renders and returns the new files."""
     made, render_to_png = [], render.render_to_png
 
     def noted(network, path, *arguments, **options):

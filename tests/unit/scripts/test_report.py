@@ -58,7 +58,7 @@ LARGER = {
 
 
 class ParsedPage(HTMLParser):
-    """Collects what a page refers to, and checks that its elements are closed in order."""
+    """A parser that collects a page's links, and checks that its elements are closed in order."""
 
     VOID = ("meta", "img", "input", "wbr")
 
@@ -200,7 +200,7 @@ def test_the_page_needs_nothing_beside_it(results):
 
 
 def add_earlier(results, image, field, **others):
-    """Add a network that another run has left, with its records."""
+    """Add a network of an earlier run, with its records."""
     folder = results / image / field
     about = read_made_image(results / image / "resized.png")
     digest = image_digest(about.values())
@@ -244,7 +244,7 @@ def test_networks_of_other_runs_are_shown_if_their_records_are_valid(results):
 
 
 def test_the_best_result_comes_first(results):
-    """And none is called the best where a filter is better."""
+    """No network is called the best if a filter is better."""
     for image, redraw_db in {"a": 22.6, "b": 25.0, "c": 20.0}.items():
         image_name = add_image(results, image)
         for field in ("one", "two"):

@@ -1,4 +1,4 @@
-"""The report on sweeps: honest about chance, and readable with two networks or forty."""
+"""The report on sweeps is honest about chance, and readable with two networks or forty."""
 
 import re
 
@@ -19,7 +19,7 @@ HEADER_WITH_FILTER = HEADER.replace(",train", f",{FILTER},train")
 
 @pytest.fixture
 def sweep(tmp_path):
-    """Writes the tables and images of runs, given as (image, width, seed, redraw in dB)."""
+    """Return a function that makes tables and images of runs (image, width, seed, redraw in dB)."""
 
     def make(*runs, base="net"):
         rows = [HEADER_WITH_FILTER]

@@ -1,4 +1,4 @@
-"""Plots of tables of any shape, with columns of any name: as an image, and for the page."""
+"""Plots of tables of any shape with any column names, as images and for the page."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -20,7 +20,7 @@ NAMES = ["<i>a", "$b^{", "_c", 'd"&', "é"]
 
 @pytest.fixture
 def untrained(tmp_path):
-    """A function that writes a table of some shape, and a network for it."""
+    """Return a function that writes a table of some shape, and a network for it."""
 
     def write(inputs, targets, **settings):
         values = np.random.default_rng(0).normal(size=(40, inputs + targets)).round(6)

@@ -1,4 +1,4 @@
-"""Pages that evaluate a network: the same pixels as a render, in a real browser."""
+"""Pages that evaluate a network have the pixels of a render, in a real browser."""
 
 import base64
 import io
@@ -25,7 +25,7 @@ from neuralfield.tasks.image.mosaic import load_trained, save_mosaic
 
 WIDTH, HEIGHT = 13, 9
 
-# Each output, mode, kind of sampling and encoding is in one of them.
+# Each output, mode, kind of sampling and encoding occurs in one of the networks.
 NETWORKS: dict[str, dict[str, Any]] = {
     "siren": {"mode": "bilevel", "output": "sigmoid", "steepness": 12.0},
     "finer": {"mode": "rgb"},
@@ -44,9 +44,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
 }
 QUICK = {"siren", "wire", "hashgrid"}
-"""Those that are compared by default: sines, complex numbers with footprints, and a grid.
+"""Networks compared by default: with sines, with complex numbers and footprints, and with a grid.
 
-Where WebGPU computed them, WebGL does so afterwards.
+In tests of WebGPU, WebGL computes them again afterwards.
 """
 
 WIDE = {"siren": {"width": 70}, "fourier": {"frequencies": 21}, "mlp": {"widths": [33, 6]}}
@@ -101,7 +101,7 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
 
 
 def pixels(page: BrowserPage, channels: int, **about: Any) -> np.ndarray:
-    """Return what the page renders, as levels."""
+    """Return the levels of the pixels that the page renders."""
     letters = "(await viewer.pixels(a[0])).reduce((text, b) => text + String.fromCharCode(b), '')"
     text = page.run(f"btoa({letters})", about)
     found = np.frombuffer(base64.b64decode(text), np.uint8)
@@ -138,7 +138,7 @@ def require_same(page: BrowserPage, model: Path) -> None:
 )
 def test_every_field_as_rendered(page: BrowserPage, tmp_path: Path, name: str):
     model = make_network(tmp_path, name)
-    # half of them as a GPU does it, which works on fewer points at once
+    # half of the networks use the GPU's way, which processes fewer points at once
     page.open(make_page(tmp_path, model), "#gpu" if list(NETWORKS).index(name) % 2 else "")
     assert message(page) == ""
     require_same(page, model)
@@ -163,7 +163,7 @@ def test_every_field_by_webgpu(page: BrowserPage, tmp_path: Path, name: str):
 
 @pytest.mark.parametrize("fragment", ["", "#webgpu"])
 def test_tiles_blend_as_rendered(page: BrowserPage, tmp_path: Path, fragment: str):
-    """The networks of a large image's tiles are one image, also where four of them meet."""
+    """The networks of a large image's tiles form one image, even where four tiles overlap."""
     tiling = Tiling(30, 22, tile_px=16, overlap_px=5)
     for number, tile in enumerate(tiling):
         folder = tmp_path / "tiles" / tile.name
@@ -191,7 +191,7 @@ def test_enlargements_as_made_here(page: BrowserPage, tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A network with four snapshots, and their page."""
+    """Return the page of a network with four snapshots."""
     folder = tmp_path_factory.mktemp("trained")
     field, shape = {"type": "siren", "width": 12}, ImageShape(WIDTH, HEIGHT, 3)
     (folder / "checkpoints").mkdir()
@@ -207,7 +207,7 @@ def trained(tmp_path_factory):
 
 
 def test_slider_plays_the_training(page: BrowserPage, trained: Path):
-    """Each snapshot is the one that was kept, within what few bits allow; the last one exactly."""
+    """Snapshots are shown as saved, up to their reduced number of bits; the last one is exact."""
     page.open(trained)
     assert page.run("document.getElementById('step').textContent") == "step 100 · 31.2 dB"
     for number, step in enumerate((0, 3, 20)):
@@ -284,7 +284,8 @@ def test_controls(page: BrowserPage, trained: Path):
 
 
 def test_saves_what_is_seen(page: BrowserPage, trained: Path):
-    """The network on the left, what it is compared with on the right, at the size asked for."""
+    """The saved image has the network on the left, its comparison on the right, and the size
+    given."""
     page.open(trained)
     page.run(
         "(document.getElementById('compare').value = 'nearest',"
@@ -319,7 +320,7 @@ def screen(page: BrowserPage, path: Path) -> np.ndarray:
 
 
 def test_screen_shows_the_render(page: BrowserPage, trained: Path):
-    """At a whole number of screen pixels for each pixel, the screen has the bytes of a render."""
+    """If a pixel covers a whole number of screen pixels, the screen has the bytes of a render."""
     page.look(400, 400)
     page.open(trained)
     look_at_the_image_alone(page)
@@ -333,7 +334,7 @@ def test_screen_shows_the_render(page: BrowserPage, trained: Path):
 
 
 def test_preview_stays_until_something_finer_is_there(page: BrowserPage, trained: Path):
-    """A slow GPU shows the render that the page has inside itself, and no coarser tile over it."""
+    """On a slow GPU the page shows its embedded render, and no coarser tile over it."""
     model, path = trained.with_name("model.safetensors"), trained.with_name("slow.html")
     levels = to_levels(render(load_trained(model), 260, 180, device=HOST), 8).astype(np.uint8)
     Image.fromarray(levels).save(trained.with_name("redraw.png"))
@@ -345,7 +346,7 @@ def test_preview_stays_until_something_finer_is_there(page: BrowserPage, trained
     look_at_the_image_alone(page)
     page.run("new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))")
     shown = screen(page, trained.with_name("screen.png"))
-    assert np.abs(shown[110:290, 70:330] - levels).mean() < 4  # it is compressed
+    assert np.abs(shown[110:290, 70:330] - levels).mean() < 4  # the embedded render is compressed
     scales = "[...new Set(viewer.tiles.jobs.map((job) => Number(job.key.split(' ')[2])))]"
     assert page.run(scales) == [20]
     page.run("viewer.look({zoom: 400})")
@@ -377,7 +378,7 @@ def test_names_are_escaped(page: BrowserPage, tmp_path: Path):
 
 
 def test_too_deep_a_network_is_an_image(page: BrowserPage, tmp_path: Path):
-    """A page says why it cannot evaluate a network, and shows the render."""
+    """The page says why it cannot evaluate a network, and shows the render instead."""
     shape, field = ImageShape(WIDTH, HEIGHT, 3), {"type": "mlp", "widths": [1] * 130}
     save(tmp_path / "model.safetensors", field, shape, {"mode": "rgb"})
     page.open(make_page(tmp_path, tmp_path / "model.safetensors"))

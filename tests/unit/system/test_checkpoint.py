@@ -35,7 +35,7 @@ def test_every_changed_byte_and_every_length_is_noticed(tmp_path):
     (header_bytes,) = struct.unpack("<Q", content[:8])
     padding = range(8 + len(content[8 : 8 + header_bytes].rstrip()), 8 + header_bytes)
     for position in range(len(content)):
-        if position in padding:  # blanks after the header: they hold nothing
+        if position in padding:  # padding after the header has no content
             continue
         path.write_bytes(
             content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :]
@@ -134,7 +134,7 @@ class TestStateFolder:
 
 
 def test_metadata_is_one_key_of_sorted_json(tmp_path):
-    """Several safetensors metadata keys would be written in an order that varies."""
+    """Several metadata keys of safetensors would be written in a varying order."""
     path = tmp_path / "a.safetensors"
     save_arrays(path, ARRAYS, {"b": 1, "a": 2})
     content = path.read_bytes()

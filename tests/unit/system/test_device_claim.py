@@ -1,4 +1,4 @@
-"""A job claims a GPU: the processes are real, and the GPUs are only names."""
+"""Jobs that claim a GPU: the processes are real, but the GPUs are only names."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ time.sleep(60)
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts processes that claim a GPU and keep it."""
+    """Yield a function that starts processes that claim a GPU and keep it."""
     started = []
 
     def claim(share=1, gpus="GPU-a,GPU-b"):
@@ -61,7 +61,7 @@ def test_one_too_many_waits_until_a_gpu_is_free_even_by_a_crash(start):
     third = start()
 
     assert first_line(third)[0] == "reported"
-    time.sleep(1.2)  # it has looked again since
+    time.sleep(1.2)  # it has tried again in the meantime
     assert third.poll() is None
     first.kill()
 
@@ -119,7 +119,7 @@ def test_where_gpus_cannot_be_reported_apart_none_is_claimed(monkeypatch):
     ("visible", "present"), [(None, True), ("0", True), ("", False), ("-1", False)]
 )
 def test_where_all_gpus_are_hidden_there_is_none(monkeypatch, visible, present):
-    """`device: auto` then takes the processor."""
+    """`device: auto` then selects the CPU."""
     monkeypatch.setattr(device, "DRIVER_FILE", Path(__file__))
     monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -1,4 +1,4 @@
-"""Every system call of a write fails or is the last one; what was saved before stays good."""
+"""Each system call of a write fails, or ends the process; files saved earlier stay good."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
 
 
 def test_no_system_call_of_a_save_is_missed(tmp_path):
-    """The order makes it safe: the file is written, synced and renamed, and the folder synced."""
+    """Saving is safe in this order: write, sync and rename the file, then sync the folder."""
     assert calls_of_a_save(tmp_path) == [
         *("mkdir", "mkdir", "open", "write", "close"),
         *("open", "fsync", "close", "replace", "open", "fsync", "close"),
@@ -51,7 +51,7 @@ def test_no_system_call_of_a_save_is_missed(tmp_path):
     ]
 
 
-# errors differ in their number; killed after a call is nearly killed before the next one
+# errors only differ in their number; a kill after a call is almost a kill before the next one
 QUICK = ("ENOSPC", "killed before", "short write")
 
 
@@ -72,7 +72,7 @@ def test_a_save_goes_wrong_at_every_call_and_the_last_good_state_is_there(tmp_pa
         found = StateFolder(folder, RUN, messages.append).load_latest(lambda step: True)
         assert found and found[0] in (2, 3) and not messages
         np.testing.assert_array_equal(found[1]["weight"], ARRAYS["weight"])
-        save_third_state(folder)  # there is space again
+        save_third_state(folder)  # the disk has space again
         assert sorted(path.name for path in folder.iterdir()) == [
             f"state_{RUN}_{step:08d}.safetensors" for step in (2, 3)
         ], "a temporary file is left over"
@@ -97,7 +97,7 @@ def train(folder: Path) -> None:
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
-    """Return what must be the same bytes; the times of a run are not."""
+    """Return the outputs that must have the same bytes, which excludes files with times."""
     timed = ("history.csv", "training.json")
     found = files_in(folder).items()
     return {name: b for name, b in found if name not in timed and not name.startswith("state/")}
@@ -109,7 +109,7 @@ def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
     tmp_path, monkeypatch, kind
 ):
     monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)  # a state after every step
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes its time, and no power fails here
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and only for power failures
     train(tmp_path / "alone")
     alone = outputs(tmp_path / "alone")
     assert len(alone) == 3  # two snapshots and the model
@@ -128,7 +128,7 @@ def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
 
 
 class TestNetworkFileSystems:
-    """NFS does this, and a disk does not."""
+    """Behaviour of NFS that local disks do not have."""
 
     def test_a_rename_whose_answer_was_lost_has_been_done(self, tmp_path, monkeypatch):
         real = os.replace
@@ -187,7 +187,7 @@ class TestNetworkFileSystems:
         assert (tmp_path / "a").read_bytes() == b"new"
 
     def test_a_listing_that_lags_behind(self, tmp_path, monkeypatch):
-        """Names that are gone are passed over; new ones that are missing cost some steps."""
+        """Names of removed files are skipped; unlisted new files cost some steps."""
         monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
         train(tmp_path / "alone")
         train(tmp_path / "hit")

@@ -1,4 +1,4 @@
-"""Real file systems that are full, read-only or forbidden: one line, and nothing good is lost."""
+"""Real file systems that are full, read-only or forbidden: one line, and no good file is lost."""
 
 import os
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_every_writer_says_in_a_line_that_the_disk_is_full(tmp_path, name):
         assert [path.name for path in disk.folder.rglob("*") if path.is_file()] == ["ballast"]
         ballast.unlink()
         WRITERS[name](disk.folder / name)
-        # full in the middle of it, with an old file there that has to stay
+        # the disk is full in the middle of a write, and the old file has to stay
         if not (disk.folder / name).is_dir() and (disk.folder / name).stat().st_size > 8192:
             before = (disk.folder / name).read_bytes()
             disk.fill(but_kib=4)
@@ -101,7 +101,7 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeyp
             test_fit.train(task, run, checkpoint_interval_s=0)
         in_one_line(caught.value, str(run), "No space left on device")
         for path in (run / "state").glob("state_*"):
-            load_arrays(path)  # whatever has been saved is whole
+            load_arrays(path)  # every saved file is complete
         for _, path in list_snapshots(next((run / "state").glob("snapshots_*"), run)):
             Model.load(path)
         ballast.unlink()

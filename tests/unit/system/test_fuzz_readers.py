@@ -1,6 +1,6 @@
-"""Files from anywhere, read by every reader: an answer or an error of one line; soon, in few bytes.
+"""Untrusted files for every reader: a result or an error of one line, in little time and memory.
 
-The quick suite gives each reader some hundred files; `make fuzz` ten thousand, each time others.
+The quick suite gives each reader some hundred files; `make fuzz` ten thousand other ones each time.
 """
 
 import json
@@ -69,7 +69,7 @@ CPU = select_device("cpu")
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader, files that it reads, and what else it may raise."""
+    """A reader, files for it, and the errors that it may raise."""
 
     read: Callable[[Path], object]
     files: st.SearchStrategy[bytes]
@@ -77,7 +77,7 @@ class Reader:
 
 
 def read_network(path: Path) -> None:
-    with np.errstate(all="ignore"):  # of weights that are finite, and large
+    with np.errstate(all="ignore"):  # finite but large weights overflow
         values = render(Model.load(path), 3, 2, device=CPU, samples=1)
     assert values.shape[:2] == (2, 3) and np.isfinite(values).all()
 
@@ -105,7 +105,7 @@ def read_config(path: Path) -> None:
     require_harmless(path)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
-        return  # Snakemake says so
+        return  # Snakemake reports this
     found = configuration.read_settings(config, lambda place: "config.yaml")
     for image, field in configuration.runs(found):
         if found["fields"][field]["type"] != "imported":
@@ -222,7 +222,7 @@ WIDE_TABLES = {
     "a quote that is not closed": b'a,b,t\n"' + b"0,0,0\n" * 300_000,
     "nothing but lines": b"\n" * 3_000_000,
 }
-"""Small files with which pandas would take minutes, or gigabytes."""
+"""Small files for which pandas would need minutes or gigabytes."""
 
 
 @pytest.mark.parametrize("content", WIDE_TABLES.values(), ids=WIDE_TABLES)

@@ -15,7 +15,7 @@ from neuralfield.system.interruption import Interrupted, StopSignals
 
 
 class ScriptedSensor:
-    """Gives one reading after the other; the last one for ever."""
+    """A sensor that returns the given readings in turn, and then repeats the last one."""
 
     def __init__(self, *readings):
         self.readings, self.count = list(readings), 0
@@ -30,7 +30,7 @@ class ScriptedSensor:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Readings and looks follow each other at once."""
+    """Remove the delays between readings and between checks."""
     monkeypatch.setattr(heat, "_SECONDS_BETWEEN_READINGS", 0)
     monkeypatch.setattr(heat, "_SECONDS_BETWEEN_LOOKS", 0)
 
@@ -98,7 +98,7 @@ def test_a_sensor_that_fails_is_reported_once_and_does_not_stop_the_training(tmp
 
 
 class NoRuntime:
-    """A GPU as CuPy shows it, on a machine without a driver."""
+    """A stand-in for CuPy's view of a GPU on a machine without a driver."""
 
     class cuda:  # noqa: N801
         class runtime:  # noqa: N801

@@ -1,4 +1,4 @@
-"""Results of a finished training outlive their deletion, and come back with the same bytes."""
+"""Results of a finished training survive their deletion: they are restored with the same bytes."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ TWO = {"result": "two", "more/step_1": "1"}
 
 
 class Trained:
-    """A training in a folder of its own."""
+    """A training in a separate folder."""
 
     def __init__(self, folder, task=None, **training):
         self.folder, self.task = folder, task or make_task(**training)
@@ -46,7 +46,7 @@ class Trained:
         self.outputs = {key: folder / name for key, name in zip(keys, names, strict=True)}
 
     def again(self):
-        """Do the same training in a later process, after its outputs were deleted."""
+        """Repeat the training in a later process, after its outputs were deleted."""
         self.delete_outputs()
         later = Trained(self.folder, self.task)
         later.fit()
@@ -207,13 +207,13 @@ def publish(folder, contents):
 
 
 def restored(folder):
-    """Return what comes back of it."""
+    """Restore the kept results, and return them by name."""
     outputs = {"result": folder / "back/result", "more": folder / "back/more"}
     assert KeptResults(folder / ".kept", "f" * 16, 9, print).restore(outputs)
     return {name: content.decode() for name, content in files_in(folder / "back").items()}
 
 
-# killed after a call is nearly killed before the next one
+# a kill after a call is almost a kill before the next one
 @pytest.mark.parametrize(
     "happening",
     [

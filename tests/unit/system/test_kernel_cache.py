@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: damaged or not to be kept, they are compiled again; a run goes on."""
+"""Compiled kernels on disk: if damaged or not stored, they are compiled, and a run goes on."""
 
 import os
 import sys
@@ -135,7 +135,7 @@ def test_folders_that_are_asked_for_come_first(tmp_path, monkeypatch):
     asked, home, *_ = kernels.cache_folders()
     assert (asked.parent, home.parent) == (tmp_path / "asked", tmp_path / "home/neuralfield")
     monkeypatch.delenv("NEURALFIELD_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")  # as of a user without a home
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")  # as for a user without a home
     assert all(folder.is_absolute() for folder in kernels.cache_folders())
 
 
@@ -144,7 +144,7 @@ def triple(x):
 
 
 def compiled(store):
-    """A small kernel, as another process would have it, and whether it was found on disk."""
+    """Return a small kernel as another process would load it, and whether it was found on disk."""
     kernel: Any = numba.njit(nogil=True)(triple)
     kernel._cache = KernelCache(triple, store)
     assert kernel(2.5) == 7.5
@@ -201,7 +201,7 @@ if not os.path.isdir(folder):
 
 @pytest.fixture
 def cupy(tmp_path, monkeypatch):
-    """A package that does with its cache's folder what CuPy does; returns what imports it."""
+    """Make a package that uses its cache folder as CuPy does; yield a function that imports it."""
     (tmp_path / "packages/cupy").mkdir(parents=True)
     (tmp_path / "packages/cupy/__init__.py").write_text(CUPY + "from cupy import cuda\n")
     (tmp_path / "packages/cupy/cuda.py").write_text(

@@ -1,4 +1,4 @@
-"""A file that was swapped for another is refused by every reader, and no other file is named."""
+"""Every reader refuses a file that was swapped for another, and no other file is named."""
 
 import json
 import re
@@ -43,7 +43,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 class Results:
-    """A folder ``results``, and the scripts that work in it, without Snakemake."""
+    """A folder ``results``, and the scripts that run in it without Snakemake."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -206,7 +206,7 @@ def test_a_swapped_file_is_named(finished, swapped, with_, readers, complaint):
 
 
 def test_facts_that_were_changed_are_named(finished):
-    """Facts on the image's kind decide about the network, which is not to blame."""
+    """The facts on the image's kind decide on the network, which is not to blame."""
     path = finished.path("one/picture.json")
     own = path.read_text()
     path.write_text(own.replace('"is_line_art": false', '"is_line_art": true'))
@@ -217,7 +217,7 @@ def test_facts_that_were_changed_are_named(finished):
 
 
 def test_facts_of_another_image_are_named_before_the_table_is_there(finished):
-    """Snakemake has removed the table when it is written anew: the networks still agree."""
+    """Snakemake removes the table before it is written again, while the networks still agree."""
     path, table = finished.path("one/picture.json"), finished.path("one/pixels.csv")
     own, rows = path.read_bytes(), table.read_bytes()
     shutil.copyfile(finished.path("two/picture.json"), path)
@@ -277,7 +277,7 @@ def last_label(monkeypatch, film: Callable[[], None]) -> str:
 
 @pytest.mark.parametrize("field", ["own", "best"])
 def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, field):
-    """The finished network is the last frame, also where the best one is of an earlier step."""
+    """The last frame shows the finished network, even if the best one is of an earlier step."""
     metrics = finished.path(f"one/{field}/metrics.json")
     own = metrics.read_text()
     resized = finished.path("one/resized.png")
@@ -298,7 +298,7 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
 def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     finished, tmp_path, kind, supervision
 ):
-    """The settings in a file are read back as the same settings."""
+    """The settings read back from a file equal those that were saved."""
     field = {"type": kind, **SMALL_FIELDS.get(kind, {})}
     training = TRAINING | {"supervision": supervision}
     expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)

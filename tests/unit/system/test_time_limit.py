@@ -1,4 +1,4 @@
-"""A training leaves before its time is up."""
+"""A training stops before its time limit."""
 
 import math
 import time
@@ -50,7 +50,7 @@ def test_half_of_a_limit_is_the_longest_margin():
     ],
 )
 def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, messages, left_s):
-    """This stands for squeue, whose real answer is seen on a cluster of the tests."""
+    """A script replaces squeue; the tests on a cluster use the real one."""
     squeue = tmp_path / "squeue"
     squeue.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho "{messages}"\n')
     squeue.chmod(0o755)
@@ -70,7 +70,7 @@ def test_time_is_a_reason_to_stop():
 
 
 def test_every_attempt_goes_on_even_where_time_is_up_at_once(tmp_path):
-    """However short the limit, enough attempts end with the bytes of a run left alone."""
+    """However short the limit, enough attempts end with the bytes of an undisturbed run."""
     task = make_task()
     train(task, tmp_path / "alone")
     attempts = 1
@@ -81,6 +81,6 @@ def test_every_attempt_goes_on_even_where_time_is_up_at_once(tmp_path):
         except Interrupted as pause:
             assert str(pause).startswith(f"time limit: saved after step {attempts};")
             attempts += 1
-    assert attempts == 40  # a step each
+    assert attempts == 40  # one step each
     model = "model.safetensors"
     assert sha256(tmp_path / "pieces" / model) == sha256(tmp_path / "alone" / model)

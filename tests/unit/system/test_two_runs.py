@@ -1,4 +1,4 @@
-"""Several processes at the same training, with the same state folder and outputs, at once."""
+"""Several processes run the same training at once, with the same state folder and outputs."""
 
 import errno
 import fcntl
@@ -44,7 +44,7 @@ def shared_task():
 
 
 def start(folder, name="job"):
-    """Start a training that stops half way until there is a file `go on`."""
+    """Start a training that pauses half way until a file `go on` exists."""
     code = JOB.format(paths=IMPORT_PATHS)
     with (folder / f"{name}.log").open("w") as log:
         return subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=log)
@@ -102,7 +102,7 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
 
 @pytest.mark.slow
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
-    """Do as Snakemake does when everything is made, while another process waits."""
+    """Remove the folder as Snakemake does at the end, while another process waits for it."""
     (tmp_path / "go on").touch()
     (tmp_path / "state").mkdir()
     with (tmp_path / "state" / "lock").open("w") as held:

@@ -1,4 +1,4 @@
-"""Networks that tell images apart."""
+"""Networks that classify images."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_two_dropouts_of_a_network_drop_other_values():
         tensor.data[...] = 0
         if name == "layers.1.bias":
             tensor.data[...] = 1
-    # the second linear layer hands on what the first dropout left: the same mask would keep half
+    # the second linear layer passes on the output of the first dropout; equal masks would keep half
     network.parameters["layers.2.weight"].data[...] = np.eye(16)
     network.parameters["layers.3.weight"].data[...] = 1 / 16
     kept = network(images(500, SMALL), TrainingCall(0, 0, np.arange(500))).data[:, 0] / 4

@@ -1,4 +1,4 @@
-"""Networks that are trained to classify images: they do, and survive what other networks do."""
+"""Trainings of image classifiers: they learn, and recover as the trainings of fields do."""
 
 import json
 from typing import Any
@@ -65,7 +65,7 @@ def test_a_training_that_diverges_goes_back_once(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_block_at_a_time_it_is_the_gradient_of_the_whole_batch(monkeypatch, dtype):
-    """And the loss is the mean over the batch, without regard to how it is divided."""
+    """The loss is also the mean over the batch, however the batch is divided."""
     from neuralfield.training.trainer import Trainer
 
     found = []

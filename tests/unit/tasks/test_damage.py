@@ -1,4 +1,4 @@
-"""A thousand damages: each is named, or without effect; never is anything wrong made of them."""
+"""A thousand damaged files: each is reported or harmless, and none causes a wrong result."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ def small_task(seed=0, values=None):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """One training, one of another image, and one of another seed."""
+    """Return the folder of three trainings: one, one of another image, and one of another seed."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("neuralfield.training.loop._CALL_S", 0)
@@ -71,7 +71,7 @@ def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
         step, arrays, metadata = folder.load_latest(lambda step: True)  # type: ignore[misc]
         if messages:
             assert step == 5 and newest.name in messages[0] and "\n" not in messages[0]
-        else:  # a blank of the header was turned over
+        else:  # a padding byte of the header was changed
             assert step == 6 and metadata == whole_metadata
             assert all(np.array_equal(arrays[name], whole[name]) for name in whole)
 

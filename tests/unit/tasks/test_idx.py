@@ -1,4 +1,4 @@
-"""Images with labels from IDX files: what is read, and what is refused in which words."""
+"""Images with labels from IDX files: what is read, and the messages for what is refused."""
 
 import gzip
 import hashlib
@@ -25,7 +25,7 @@ RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (7, 5, 4), dtype=np.uint8)
 LABELS = np.array([0, 3, 1, 1, 0, 2, 3], np.uint8)
 
-packed = partial(gzip.compress, mtime=0)  # the time would be in names of tests
+packed = partial(gzip.compress, mtime=0)  # otherwise the time would be in names of tests
 
 
 def header(*sizes, code=8):
@@ -34,7 +34,7 @@ def header(*sizes, code=8):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The four files of a set."""
+    """Write the four files of a set, and return their folder."""
     for images, labels in (TRAINING, HELD_OUT):
         write_idx(tmp_path / images, IMAGES)
         write_idx(tmp_path / labels, LABELS)

@@ -1,4 +1,4 @@
-"""Files of the networks of tables and of classifiers: damage is named, and no word is believed."""
+"""Model files of tables and classifiers: damage is reported, and no claim of a file is trusted."""
 
 import pytest
 import small_classifiers
@@ -14,12 +14,13 @@ KINDS = {
     "table": (test_table_task, TableModel, "inputs", "widths"),
     "classifier": (small_classifiers, ClassifierModel, "classes", "hidden"),
 }
-"""The module that makes and trains a task, its model, a fact, and the setting of its widths."""
+"""For each kind: the module that makes and trains a task, the model, one of its attributes, and
+the setting of its widths."""
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The model of a finished training, by the kind of network."""
+    """Return the folders of finished trainings, by the kind of network."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in KINDS}
     for kind, (made, *_) in KINDS.items():
         made.train(made.make_task(), folders[kind])

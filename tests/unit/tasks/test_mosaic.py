@@ -1,4 +1,4 @@
-"""Many models rendered as one function: the same at every size, and without seams."""
+"""Many models rendered as one function: equal at every size, and without seams."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ TILING = Tiling(70, 50, 32, 8)
 
 
 def save_tiles(folder, tiling, set_weights, mode="grey", **record):
-    """One plain network for each tile, with weights that `set_weights` gives."""
+    """Save a plain network for each tile, with weights by `set_weights`; return the mosaic."""
     settings = field_settings({"type": "mlp", "widths": [2], "activation": "relu"})
     for seed, tile in enumerate(tiling):
         shape = ImageShape(tile.width, tile.height, 1)
@@ -34,7 +34,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
 
 
 def gradient(tiling):
-    """Weights with which every tile renders its part of one ramp over the whole image."""
+    """Return a function that sets weights so that every tile renders its part of one ramp."""
 
     def set_weights(network, tile):
         first, first_bias, last, last_bias = (t.data for t in network.parameters.values())
@@ -70,7 +70,7 @@ def test_a_part_is_the_same_part_of_the_whole(tmp_path):
 
 
 def tile_by_tile(network, tile):
-    """Every tile of another shade: the hardest seams there could be."""
+    """Give adjacent tiles different shades, which makes the hardest possible seams."""
     first, first_bias, last, last_bias = (t.data for t in network.parameters.values())
     first[...], first_bias[...], last[...] = 0, 0, 0
     last_bias[...] = (tile.row + 2 * tile.column) % 3 - 1
@@ -88,7 +88,7 @@ def test_models_that_disagree_are_blended_without_a_jump(tmp_path):
 
 
 def test_samples_of_uneven_pixels_are_blended_too(tmp_path):
-    """Pixels that all samples are needed for, and that several tiles cover."""
+    """The pixels need all samples, and are covered by several tiles."""
     bilevel = save_tiles(tmp_path, TILING, tile_by_tile, mode="bilevel", footprint=True)
     coarse = render(bilevel, 10, 7, device=CPU)
     fine = render(bilevel, 1000, 700, device=CPU, samples=1)

@@ -1,4 +1,4 @@
-"""Tables from users: what is read, and the messages about a cell that is wrong."""
+"""Tables of users: what is read, and the messages about wrong cells."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from neuralfield.tasks.table.samples import held_out_rows, read_columns, read_sa
 
 @pytest.fixture
 def csv(tmp_path):
-    """A function that writes a table and gives its path."""
+    """Return a function that writes a table and returns its path."""
 
     def write(content):
         path = tmp_path / "my.csv"

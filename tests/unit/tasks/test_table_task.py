@@ -1,4 +1,4 @@
-"""Networks that are fitted to tables: they learn them, and survive what those of images do."""
+"""Networks that are fitted to tables: they learn, and recover as the trainings of fields do."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def shipped(name, inputs, targets):
 
 
 def made(inputs, targets):
-    """Samples out of arrays."""
+    """Return samples made from arrays."""
     names = tuple(f"x{n}" for n in range(inputs.shape[1]))
     answers = tuple(f"y{n}" for n in range(targets.shape[1]))
     return Samples("made.csv", names, answers, inputs.astype(float), targets.astype(float))
@@ -52,7 +52,7 @@ def make_task(samples=None, network=None, training=None, **settings):
 
 
 def train(task, folder, **run_settings):
-    """Train to the end; gives the network, and the reported lines."""
+    """Train to the end, and return the network and the reported lines."""
     messages = test_fit.train(task, folder, **run_settings)
     return TableModel.load(folder / "model.safetensors"), messages
 
@@ -135,7 +135,7 @@ def test_every_activation_learns(tmp_path, activation, bias):
     task = make_task(network=network, training={"steps": 200})
     train(task, tmp_path)
     history = pd.read_csv(tmp_path / "history.csv")
-    most = 0.6 if bias else 0.9  # without biases tanh and sine can only be odd
+    most = 0.6 if bias else 0.9  # without biases, networks with tanh and sine are odd functions
     assert history.loss.iloc[-1] < most * history.loss.iloc[0]
 
 

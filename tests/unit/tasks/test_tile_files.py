@@ -1,4 +1,4 @@
-"""The lists of the files of tiles, which tell whether something has happened to these."""
+"""Lists of the files of tiles, which show whether the files have changed."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ NAMES = ("model.safetensors", "checkpoints")
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    """A list of the files of two tiles, which are older."""
+    """Write two tiles' files and a newer list of them; return the path of the list."""
     for tile in TILES:
         folder = tmp_path / tile.name
         (folder / "checkpoints").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""An upscaler is trained, saved, resumed and rendered as a field is."""
+"""Upscalers are trained, saved, resumed and rendered as fields are."""
 
 import tracemalloc
 from dataclasses import replace
@@ -29,7 +29,7 @@ TRAINING = {"steps": 30, "batch_pixels": 400, "snapshots": 3, "learning_rate": 3
 
 
 def rings(width, height, channels=1, period_px=7):
-    """Rings with sharp edges, of which each pixel is the mean over its square."""
+    """Return rings with sharp edges; each pixel is the mean over its area."""
     fine = 8
     y, x = np.mgrid[: height * fine, : width * fine] / fine
     radius = [np.hypot(x - 9 - c, y - 7) for c in range(channels)]
@@ -54,7 +54,7 @@ def train(task, folder, **run_settings):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A model of rings in colour."""
+    """Return a model of rings in colour."""
     return train(make_task(rings(30, 22, 3)), tmp_path_factory.mktemp("trained"))
 
 
@@ -79,7 +79,7 @@ def test_at_its_own_size_it_is_its_image(tmp_path, channels):
 
 
 def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
-    """It starts from Lanczos with one back-projection, however large."""
+    """The untrained render is Lanczos with one back-projection, at any size."""
     model = train(make_task(steps=2), tmp_path)
     start = Model.load(tmp_path / "checkpoints/step_00000000.safetensors")
     rendered = render(start, 60, 44, device=CPU)
@@ -95,7 +95,7 @@ def test_untrained_it_adds_nothing_but_what_makes_it_the_image_again(tmp_path):
 
 @pytest.mark.parametrize("size", [(17, 12), (30, 22), (61, 45), (150, 110), (100, 5)])
 def test_any_size_and_part_is_rendered_alike(trained, size):
-    """A part is what the whole has there, from within the whole, and at the image's borders."""
+    """A part equals the same part of the whole, both inside the image and at its borders."""
     width, height = size
     whole = render(trained, width, height, device=CPU)
     assert whole.shape == (height, width, 3) and whole.min() >= 0 and whole.max() <= 1
@@ -129,7 +129,7 @@ def test_the_ensemble_does_not_care_how_the_image_lies(tmp_path):
     ("size", "box"), [((1500, 1100), (0, 0, 1, 1)), ((300, 220), (0.5, 0.5, 0.51, 0.51))]
 )
 def test_a_large_redraw_needs_little_memory(trained, size, box):
-    """The whole at a factor of 50, and the hundredth part of a side at one of 1,000."""
+    """The whole image at a factor of 50, and a hundredth of each side at a factor of 1,000."""
     tracemalloc.start()
     for _ in render_bands(trained, *size, box=box, device=CPU):
         pass

@@ -1,4 +1,4 @@
-"""Several trainings in one job: each ends with the bytes that it has alone, whatever happens."""
+"""Several trainings in one job: each ends with the same bytes as alone, whatever happens."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ SIDE_BY_SIDE = min(2, available_cores())
 
 
 def different_tasks(**training):
-    """Other images, seeds and rates; the same steps."""
+    """Return tasks with different images, seeds and rates, but the same number of steps."""
     plain = make_task(**training)
     return {
         "plain": plain,
@@ -38,7 +38,7 @@ def different_tasks(**training):
 
 
 def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_settings):
-    """Train to the end; the reported lines, by name."""
+    """Train to the end, and return the reported lines by name."""
     messages = {name: [] for name in names or tasks}
     trainings = []
     for name, lines in messages.items():
@@ -61,7 +61,7 @@ def contents(folder, names):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The same tasks, each by itself, on the tape."""
+    """Return the contents of the same tasks, each trained alone on the tape."""
     folder = tmp_path_factory.mktemp("alone")
     for name, task in different_tasks().items():
         train(task, folder / name, engine="tape")
@@ -97,7 +97,7 @@ def test_killed_at_any_moment_all_end_with_the_same_bytes(tmp_path, alone, monke
 
 
 def stop_after(row):
-    """Progress that asks for a stop when so many rows are there."""
+    """Return a progress callback that sends SIGTERM after a number of rows."""
     rows = iter(range(1, 1000))
 
     def progress(_):
@@ -135,7 +135,7 @@ def test_a_gpu_that_is_too_hot_pauses_all_with_their_states_saved(tmp_path, alon
         looks = iter(range(1000))
 
         def __init__(self):
-            """Without a sensor."""
+            """Skip the sensor."""
 
         def is_too_hot(self):
             return next(self.looks) == 10
@@ -168,7 +168,7 @@ def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, monkeypa
         assert str(caught.value).startswith("wild: training, step "), attempt
         assert "the others are trained, and saved for the next attempt" in str(caught.value)
         assert not list(tmp_path.glob("*/model.safetensors"))
-    monkeypatch.setattr(TapeEngine, "run", None)  # no step is taken again
+    monkeypatch.setattr(TapeEngine, "run", None)  # fails if any step is taken again
     train_together(tasks, tmp_path, ["calm"], engine="tape")
     monkeypatch.undo()
     test_divergence.train(tasks["calm"], tmp_path / "alone")

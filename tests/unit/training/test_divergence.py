@@ -1,4 +1,4 @@
-"""A training that diverges goes back once, and to the same bytes however often it is killed."""
+"""A training that diverges goes back once, to the same bytes however often it is killed."""
 
 import json
 import os
@@ -28,11 +28,11 @@ from neuralfield.training.results import publish_results, publish_segment
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
 train = partial(test_fit.train, engine="tape")
-"""The engine whose steps are counted, and killed, below."""
+"""Train with the engine whose steps are counted and killed below."""
 
 
 def diverging_task(**training):
-    """Learns well for a while; its rate rises until, from about step 90 on, it runs away."""
+    """Return a task that learns at first, but diverges from about step 90 on as its rate rises."""
     field = {"type": "mlp", "widths": [32], "activation": "tanh"}
     settings = {"optimizer": "sgd", "momentum": 0.5, "schedule": "constant", "snapshots": 40}
     rates = {"learning_rate": 6.0, "steps": 200, "warmup_steps": 200}
@@ -40,7 +40,7 @@ def diverging_task(**training):
 
 
 def content(folder):
-    """Return what must be the same in every attempt, byte for byte; seconds are the clock's."""
+    """Return the results that must be equal in every attempt, which excludes the seconds."""
     history = pd.read_csv(folder / "history.csv").drop(columns="seconds")
     snapshots = {step: sha256(path) for step, path in list_snapshots(folder / "checkpoints")}
     return sha256(folder / "model.safetensors"), snapshots, history.to_csv()
@@ -55,7 +55,7 @@ def left_alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rollback(left_alone):
-    """The record of the steps at which a training went back: they depend on the random seed."""
+    """Return the record of the rollback, whose steps depend on the random seed."""
     record = json.loads((left_alone[0] / "training.json").read_text())["rollback"]
     assert 0 < record["to_step"] < record["noticed_at_step"] < 200
     assert record["to_step"] in log_spaced_steps(200, 40), "a step of a snapshot"
@@ -82,18 +82,18 @@ def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_al
 
 @pytest.mark.usual_seed
 def test_finite_weights_that_run_away_are_not_gone_back_to(rollback):
-    """There are newer snapshots, and all are finite, but they render worse than none."""
+    """Newer snapshots exist and are finite, but have larger errors than the untrained network."""
     newer = [step for step in log_spaced_steps(200, 40) if step > rollback["to_step"]]
     assert newer[0] < rollback["noticed_at_step"]
 
 
 class Killed(BaseException):
-    """Stands for a kill: nothing of the program runs after it."""
+    """The exception that simulates a kill: no code of the program runs after it."""
 
 
 @contextmanager
 def dying_at(moment, monkeypatch):
-    """The `moment`-th step, or act of writing and removing files in here, is where it is killed."""
+    """Kill the program at the `moment`-th step or operation that writes or removes a file."""
     left = moment
 
     def mortal(function):
@@ -116,8 +116,8 @@ def dying_at(moment, monkeypatch):
 
 
 def kill_until_done(attempt, seed, monkeypatch, times):
-    """Call `attempt` with intervals of checkpoints, and kill it at random moments, so many times at
-    the most."""
+    """Call `attempt` at most `times` times, with random intervals between checkpoints, and kill it
+    at random moments."""
     generator = np.random.default_rng(seed)
     kills = 0
     for _ in range(times):
@@ -132,7 +132,7 @@ def kill_until_done(attempt, seed, monkeypatch, times):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path, left_alone, monkeypatch, seed):
-    """Killed again and again, before, while and after it goes back, with states saved at times."""
+    """The training is killed before, during and after its rollback, with some states saved."""
     task = diverging_task()
     kill_until_done(partial(train, task, tmp_path), seed, monkeypatch, times=12)
     train(task, tmp_path)
@@ -175,7 +175,7 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
 
 
 def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, monkeypatch):
-    """An optimizer's memory that overflows is seen when a state is saved, and not by the loss."""
+    """An overflow in the optimizer is noticed when a state is saved, but not by the loss."""
     take_steps = TapeEngine.run
 
     def overflow(self, first_step, count):
@@ -189,7 +189,7 @@ def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, m
     monkeypatch.setattr(TapeEngine, "run", overflow)
     noticed = []
     for name, interval_s in (("soon", 0), ("late", 1000)):
-        # moments that are infinite leave the weights where they are
+        # infinite moments leave the weights unchanged
         train(make_task(), tmp_path / name, checkpoint_interval_s=interval_s)
         record = json.loads((tmp_path / name / "training.json").read_text())
         noticed.append(record["rollback"]["noticed_at_step"])

@@ -1,4 +1,4 @@
-"""Steps and batches are found for a time, by the time of a step: here no clock is real."""
+"""Steps and batches are found for a time budget from the time of a step, with simulated clocks."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ SIZES = BatchSizes(configured=16384, smallest=256, first=1024)
 
 
 def taking(seconds_per_pixel: float, overhead_s: float = 0.0) -> Callable[[int], float]:
-    """Seconds of a step by its pixels."""
+    """Return a function that gives the seconds of a step for a number of pixels."""
     return lambda batch: overhead_s + seconds_per_pixel * batch
 
 
@@ -70,7 +70,7 @@ def test_a_limit_is_not_filled():
     assert find_steps(limit, 2000, SIZES, taking(1e-7))[:2] == (2000, 16384)
     steps, batch, step_s = find_steps(limit, 4000, SIZES, taking(3e-6))
     assert batch == 16384 and ENOUGH_STEPS < steps < 4000 and steps * step_s < 150
-    # a network that has few steps is not given a smaller batch for more
+    # a smaller batch is not chosen in order to take more steps than the network has
     assert find_steps(limit, 500, SIZES, taking(1.5e-5))[:2] == (500, 16384)
     for steps in (500, 4000):
         found, batch, _ = find_steps(limit, steps, SIZES, taking(2e-5, overhead_s=0.01))
@@ -103,7 +103,7 @@ def test_the_smallest_batch_has_a_thousand_points(field, training, kind, sizes):
 
 
 def test_a_step_is_timed_after_the_first_ones_and_for_long_enough():
-    """Two steps that are not counted, then 1, 2 and 4 at once, until they take long enough."""
+    """Two steps are not counted; then 1, 2 and 4 steps are timed, until they take long enough."""
     started_s, times_s = 0.0, []
     for seconds in (30, 7, 0.03, 0.06, 0.12):
         times_s += [started_s, started_s := started_s + seconds]

@@ -1,4 +1,4 @@
-"""Training and resuming: the same bytes whatever happens on the way."""
+"""Training and resuming give the same bytes, whatever happens in between."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ def make_task(field=None, **training):
 
 
 def train(task, folder, say=None, device=None, **run_settings):
-    """Train to the end; returns the reported lines, unless they are reported elsewhere."""
+    """Train to the end, and return the reported lines, unless `say` gets them."""
     messages = []
     run = Execution(device or CPU, folder / "state", say=say or messages.append, **run_settings)
     outputs = {
@@ -104,19 +104,19 @@ def test_every_field_ends_with_the_same_bytes_with_two_threads(tmp_path, kind):
 
 
 class Stopped(BaseException):
-    """Stands for a kill: nothing of the program runs after it."""
+    """The exception that simulates a kill: no code of the program runs after it."""
 
 
 EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True}
 
 
 def jumping_task():
-    """A training that gets worse at its end: the rate is far too high."""
+    """Return a task that gets worse at its end, because its learning rate is far too high."""
     return make_task(steps=60, learning_rate=0.1, schedule="constant", **EVERYTHING)
 
 
 def require_same_bytes_after_a_kill(task, folder, row, **resumed):
-    """`row`: of the history, after which it is killed; `resumed`: settings of the next run."""
+    """Kill a training after `row` rows of its history; resume it with the settings `resumed`."""
     train(task, folder / "alone")
     rows = 0
 
@@ -148,7 +148,7 @@ def test_every_field_survives_a_kill(tmp_path, kind):
 def test_the_network_that_is_saved_is_the_best_of_the_history_if_asked_for(tmp_path):
     messages = train(jumping_task(), tmp_path)
     history = pd.read_csv(tmp_path / "history.csv")
-    best = int(history.step[history.loss.idxmin()]) - 1  # its row begins with it
+    best = int(history.step[history.loss.idxmin()]) - 1  # loss before the row's step
     assert 1 < best < 59, "the training has to get worse for this test"
     model = Model.load(tmp_path / "model.safetensors")
     assert (model.metadata["step"], model.metadata["best_of_steps"]) == (best, 60)

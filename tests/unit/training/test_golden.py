@@ -1,6 +1,6 @@
-"""Results of small runs, written down: whoever changes them must raise the engine version.
+"""Recorded results of small runs: a change of them requires a new engine version.
 
-To write them anew: PYTHONPATH=scripts:tests/support python tests/unit/training/test_golden.py
+To record them again: PYTHONPATH=scripts:tests/support python tests/unit/training/test_golden.py
 """
 
 import json
@@ -33,7 +33,7 @@ TRAININGS = {
         {"optimizer": "sgd", "momentum": 0.9, "schedule": "constant", "epoch_offset": 3},
     ),
 }
-"""They are trained in float64, so that the last digits of other machines do not matter."""
+"""Trainings in float64, so that differences in the last digits between machines do not matter."""
 
 
 def trained_values(name: str, folder: Path) -> np.ndarray:
@@ -51,7 +51,7 @@ def resized_values(filter: str) -> np.ndarray:
 
 
 def refining_changes() -> np.ndarray:
-    """Return how far refining moves each channel of an image of waves, rims and shadows."""
+    """Return how much refining changes each channel of an image of waves, rims and shadows."""
     y, x = np.mgrid[0:24, 0:32] / 24
     rim, waves = x**2 + y**2 < 0.7, np.sin(40 * x * y)
     image = np.stack([0.5 + 0.3 * waves, 0.2 + 0.5 * rim, 0.4 + 0.2 * waves * rim], axis=2)

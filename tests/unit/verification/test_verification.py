@@ -1,4 +1,4 @@
-"""Comparing results with the manifest: what counts as equal, as within tolerance, as different."""
+"""Comparison of results with the manifest: what counts as equal, within tolerance, or different."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_the_nearest_entry_is_of_the_same_device_first_and_engine_next():
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A folder like that of a finished run."""
+    """Make a folder like that of a finished run, and return it."""
     folder = tmp_path / "results"
     run = folder / "cub/siren"
     run.mkdir(parents=True)
@@ -210,7 +210,7 @@ print(hashlib.sha256(made.tobytes()).hexdigest(), kind_of_software())
 
 @pytest.mark.slow
 def test_machines_of_one_kind_make_the_same_bytes():
-    """Kernels for other processors sum in another order; the kind of a machine tells them apart."""
+    """Kernels for other processors sum in another order; a machine's kind reflects this."""
     messages = set()
     for environment in (
         {},

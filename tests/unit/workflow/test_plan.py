@@ -1,4 +1,4 @@
-"""The plan of a config: which settings a training depends on, and which files it makes."""
+"""The plan of a config: the settings on which a training depends, and the files that it makes."""
 
 import json
 from dataclasses import asdict
@@ -22,7 +22,7 @@ from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch) -> Plan:
-    """A plan with everything that there can be: tiles, segments, a sweep, tables, a classifier."""
+    """Return a plan with everything possible: tiles, segments, a sweep, tables, a classifier."""
     monkeypatch.chdir(tmp_path)
     workspace = Workspace(tmp_path)
     Image.new("L", (60, 40)).save("large.png")

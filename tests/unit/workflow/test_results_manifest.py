@@ -1,4 +1,4 @@
-"""The manifest of results, and what `make check` finds with it."""
+"""The manifest of results, and the differences that `make check` finds with it."""
 
 import os
 import re
@@ -40,7 +40,7 @@ FILES = {
     for name in RULES
     for file in ([f"{name}/{part}" for part in FOLDERS[name]] if name in FOLDERS else [name])
 }
-"""The output that each file belongs to."""
+"""The output to which each file belongs."""
 
 
 class FinishedRun:
@@ -54,7 +54,7 @@ class FinishedRun:
             self.make(name, content=name)
 
     def make(self, name: str, content: str) -> None:
-        """Do as a job and Snakemake do: write, and set the time of the output."""
+        """Write an output as a job does, and set its time as Snakemake does."""
         self.clock_s += 1
         place = self.results / name
         for file in [place / part for part in FOLDERS[name]] if name in FOLDERS else [place]:
@@ -67,7 +67,7 @@ class FinishedRun:
         self.ended_at_s[name] = self.clock_s
 
     def end(self, names=tuple(RULES), rules=RULES) -> None:
-        """Update the manifest as at the end of a run that knows these outputs."""
+        """Update the manifest as at the end of a run with these outputs."""
         made = [Made(name, RULES[name], self.ended_at_s[name].__eq__) for name in names]
         update_manifest(self.results, made, rules.__contains__)
 
@@ -209,7 +209,7 @@ def test_a_dry_run_writes_no_manifest(tmp_path):
 
 @pytest.fixture
 def tiles(tmp_path) -> SimpleNamespace:
-    """Results of tiles as a run left them, with the workflow and the jobs that made them."""
+    """Return the results of tiles after a run, with the workflow and the jobs that made them."""
     folder = tmp_path / "large/siren/tiles"
     (folder / "0_0").mkdir(parents=True)
     (folder / "0_0/model.safetensors").write_text("network")

@@ -1,4 +1,4 @@
-"""The terminal: what a run's events become, which a real run has here recorded."""
+"""The terminal's output for the events of a run, which were recorded from a real run."""
 
 import io
 import json
@@ -72,7 +72,7 @@ METRICS = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with an evaluation and a progress."""
+    """Make a working directory with an evaluation and the folder of its logs."""
     monkeypatch.chdir(tmp_path)
     for name in ("results/cub/siren", "logs/cub/siren"):
         Path(name).mkdir(parents=True)
@@ -87,7 +87,7 @@ def write_progress(step, seconds=6.0, steps_per_s=100.0):
 
 
 class Terminal(io.StringIO):
-    """Keeps what is written, as a terminal or as a pipe."""
+    """A stream that keeps the text written to it, as a terminal or as a pipe."""
 
     is_a_terminal = False
 
@@ -114,7 +114,7 @@ def record(message: Any, event: LogEvent | None = None, path: str = "", **extra:
 
 @pytest.fixture
 def screen(folder, monkeypatch):
-    """A screen on a pipe, with the jobs of one network; the times are those of a new machine."""
+    """Yield a screen on a pipe, with the jobs of one network and the times of a new machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setattr("terminal.planned.planned_jobs", lambda *_: jobs_of_a_network())
     monkeypatch.setattr("terminal.run.limits_of", lambda _: {"cores": 2.0})
@@ -184,7 +184,7 @@ def test_our_own_lines_warnings_and_errors_are_shown(screen, folder):
 
 
 def test_a_line_is_one_write(screen, folder):
-    """Lines that jobs print at the same time would run together otherwise."""
+    """Otherwise lines that several jobs print at the same time would be mixed up."""
     begin(screen)
     before = screen.usual.stream.writes
     screen.emit(record("Sweep widths: 4 runs.", path=str(folder / "common.smk")))

@@ -1,4 +1,4 @@
-"""The words of the terminal: numbers, times and names as they are read."""
+"""The wording of the terminal: how numbers, times and names are written."""
 
 from terminal.sentences import in_words
 from terminal.words import about, clock, duration, listed, name_of
