@@ -1,6 +1,6 @@
-"""The workflow on a real SLURM: after five kinds of kills, its results have the same bytes.
+"""The workflow on a real SLURM: killed in five ways, it makes the same bytes as without.
 
-Needs some minutes, root, and Debian's packages slurm-wlm and munge: `make test-cluster`.
+Takes some minutes, and needs root and Debian's packages slurm-wlm and munge: `make test-cluster`.
 """
 
 import contextlib
@@ -79,8 +79,7 @@ def must_succeed(process: subprocess.Popen, folder: Path) -> str:
 
 
 def sweep(folder: Path) -> Workspace:
-    """Return a workspace of two images, two networks and two seeds, which train for a few
-    seconds."""
+    """Return a workspace of two images, networks and seeds, which train for a few seconds."""
     folder.mkdir()
     workspace = Workspace(folder)
     workspace.draw("other.png", seed=1)

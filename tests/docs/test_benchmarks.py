@@ -134,8 +134,7 @@ def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
 
 
 def imresize(values: np.ndarray, factor: int) -> np.ndarray:
-    """Reduce the first axis as MATLAB's imresize does: Keys's kernel, widened, and mirrored
-    edges."""
+    """Reduce the first axis as MATLAB's imresize does: a widened Keys kernel, mirrored edges."""
     length = len(values)
     means = []
     for place in (np.arange(length // factor) + 0.5) * factor - 0.5:

@@ -33,8 +33,7 @@ def arguments(tmp_path: Path) -> Callable[..., Namespace]:
 
 @pytest.fixture
 def results_db(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return a list from which trainings take their dB; when it is empty, they interrupt the
-    run."""
+    """Return the list from which trainings take their dB; once empty, they interrupt the run."""
     found_db: list[float] = []
 
     def fit(*_: object) -> Fit:

@@ -128,7 +128,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("first_step", [0, 5])
 def test_gradients_are_those_of_the_tape(gpu, case, first_step):
-    """Both engines use the same images, also in a batch that crosses epochs, and the same dropout
+    """Both engines use the same images, even in a batch that spans two epochs, and the same dropout
     masks."""
     (height, width), batch, network = CASES[case]
     labelled = noise(height, width, 45)

@@ -54,8 +54,8 @@ PASSES_AND_PRECISIONS = [
 ]
 MOST_RELATIVE_ERROR = {"mixed": 1e-2, "float32": 2e-4}
 MOST_ERROR_BEHIND_FEATURES = {"mixed": 3e-2, "float32": 2e-4}
-"""Rounding to fp16 switches some relus on or off, which in NumPy also causes errors of 0.01 to
-0.02."""
+"""Rounding to fp16 switches some relus on or off, which causes errors of 0.01 to 0.02 even in
+NumPy."""
 
 
 @pytest.fixture(scope="module")

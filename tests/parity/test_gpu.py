@@ -153,8 +153,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize("engine", ["cuda", "tape"])
 def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, engine):
-    """The number of steps in a call, and so the delay until the divergence is noticed, is
-    irrelevant."""
+    """The result is the same however many steps a call takes before the divergence is noticed."""
     for module in (test_fit, test_divergence):
         monkeypatch.setattr(module, "CPU", gpu)
     # mixed precision limits gradients, so that this training would stay finite, if useless

@@ -16,8 +16,7 @@ GRIDS = {"type": "hashgrid", "levels": 5, "base_resolution": 3, "log2_table_size
 
 
 def made(field, width, height):
-    """Return a float64 network, its encoding, and the coordinates of an image's columns and
-    rows."""
+    """Return a float64 network, its encoding, and coordinates of an image's columns and rows."""
     network = build_field(field_settings(field), ImageShape(width, height, 1), 1)
     sides = zip((width, height), extent(width, height), strict=True)
     centres = [axis_centres(np, pixels, half).astype(np.float32) for pixels, half in sides]

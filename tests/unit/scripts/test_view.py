@@ -284,8 +284,7 @@ def test_controls(page: BrowserPage, trained: Path):
 
 
 def test_saves_what_is_seen(page: BrowserPage, trained: Path):
-    """The saved image has the network on the left, its comparison on the right, and the size
-    given."""
+    """The saved image has the network on the left, its comparison on the right, and that size."""
     page.open(trained)
     page.run(
         "(document.getElementById('compare').value = 'nearest',"
