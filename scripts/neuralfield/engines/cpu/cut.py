@@ -31,7 +31,7 @@ class Cut:
     `block_pixels` pixels pass through the network together. The batch is divided into `chunks`;
     after each of them, its part of the encoding's gradient is added up. If the encoding is not
     trained, there is one chunk. A chunk is a list of shards, each the first pixel of the batch and
-    the end. `shards` is the maximum number of shards in a chunk, and `chunk_points` that of points.
+    the end. Each chunk has `shards` shards, and at most `chunk_points` points.
     The encoding has `encoding_numbers` trained parameters. The parameters that a piece of work
     updates are `encoding_parts`, first and end of a range of the encoding's parameters, and
     `layer_parts`: layer, first and end of rows of its weights. `matrices` are those that Muon

@@ -128,17 +128,13 @@ class _ImageGradient:
         """List all launches after the last chunk."""
         if not is_last:
             return []
-        arguments = (
-            (gradients, *self._across, self._sums),
-            (self._sums, *self._down, *self._corners, self.array),
-        )
-        (lines, line_blocks), (rows_of_table, row_blocks) = zip(
-            self._kernels, self._blocks, strict=True
-        )
+        line_sums, row_sums = self._kernels
+        line_blocks, row_blocks = self._blocks
+        row_arguments = self._sums, *self._down, *self._corners, self.array
         return [
             # not dependent: a fused pass that is still running leaves hardly any L1 cache
-            Launch(lines, (line_blocks,), arguments[0]),
-            DependentLaunch(self._device, rows_of_table, row_blocks, THREADS, arguments[1]),
+            Launch(line_sums, (line_blocks,), (gradients, *self._across, self._sums)),
+            DependentLaunch(self._device, row_sums, row_blocks, THREADS, row_arguments),
         ]
 
 
