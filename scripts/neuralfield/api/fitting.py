@@ -57,8 +57,8 @@ def fit(
     Parameters
     ----------
     image : array, PIL image or path
-        An array is a NumPy or CuPy array of shape (height, width) or (height, width, 1, 3 or 4),
-        with elements of type bool, uint8, uint16 or floats in [0, 1].
+        An array is of NumPy or CuPy, and of shape (height, width) or (height, width, 1, 3 or 4).
+        Its elements are bool, uint8, uint16, or floats in [0, 1].
     field : str or mapping
         The type of the network: siren, finer, wire, gauss, fourier, hashgrid, cafe, mlp or
         upscaler; or a network as in ``config.yaml``, with ``type``, settings and ``training``. The
@@ -175,7 +175,7 @@ def _chosen(
 
 
 def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
-    """Remove the budget from the settings and return it; return none if `steps` is given."""
+    """Remove the budget from the settings; return it, or that of `seconds`; {} with `steps`."""
     budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
     if seconds is None:
         return budget if steps is None else {}

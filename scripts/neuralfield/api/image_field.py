@@ -40,7 +40,8 @@ class ImageField(EvaluatedField):
     ----------
     model, device, history, image, checkpoints
         As above. `history` has the columns step, seconds, loss, psnr_db, learning_rate and
-        rollbacks; it is empty for a network that was loaded from a file without ``history.csv``.
+        rollbacks. It is empty for a loaded network, unless that is a ``model.safetensors`` with a
+        ``history.csv`` in the same folder.
     """
 
     def save(self, path: str | os.PathLike) -> None:

@@ -37,7 +37,8 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     -------
     ImageField, TableRegressor or ImageClassifier
         The type depends on whether the network was fitted to an image, a table or labelled images.
-        An `ImageField` has its history if ``history.csv`` is in the same folder.
+        An `ImageField` has its history if it was read from a ``model.safetensors`` with a
+        ``history.csv`` in the same folder.
 
     Raises
     ------

@@ -18,8 +18,8 @@ from neuralfield.system.files import write_atomically
 class RenderedImage(np.ndarray):
     """A float32 array in [0, 1] that can be saved as an image and is shown as one in notebooks.
 
-    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour. Results of
-    operations that change the shape, such as means and sums, are plain numbers and arrays.
+    The shape is (height, width) for grey, and (height, width, 3 or 4) for colour. Computed results
+    of another shape, such as means and sums, are plain numbers and arrays.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class RenderedImage(np.ndarray):
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
     ) -> Any:
-        """Return the result of an operation; a result of another shape is not an image."""
+        """Return a computed result; one of another shape is a plain number or array."""
         if array.shape == self.shape:
             return super().__array_wrap__(array, context, return_scalar)
         return array[()] if return_scalar else np.asarray(array)

@@ -44,8 +44,7 @@ class Conditions:
     checkpoint_interval_s: float = 30.0
     max_temperature_celsius: float | None = None
     budget: Mapping[str, float] = field(default_factory=dict)
-    """``budget`` or ``cpu_budget`` in seconds, which determines the number of steps; may be empty.
-    """
+    """``budget`` or ``cpu_budget`` in seconds, which determines the steps; empty: no budget."""
 
 
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
