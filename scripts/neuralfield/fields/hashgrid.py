@@ -127,9 +127,10 @@ class Hashgrid(FieldSettings):
     """Trainable features on grids of several resolutions, followed by a small network.
 
     Grid l has N_l = floor(N_min b ** l) cells along the longer side, where b is such that the last
-    grid has N_max cells. If a grid has at most T corners, each corner has its own row of features;
-    otherwise corner (i, j) has row (i xor 2654435761 j) mod T. Cropped grids cover only the image;
-    other grids cover a square. Initial features are uniform in [-1e-4, 1e-4].
+    grid has N_max cells. If a grid has at most T = 2 ** log2_table_size corners, each corner has a
+    row of features of its own; otherwise corner (i, j) has row (i xor 2654435761 j) mod T. Cropped
+    grids have only the corners around the image, other grids those of a square. Initial features
+    are uniform in [-1e-4, 1e-4].
     """
 
     usual_learning_rate = 1e-2
