@@ -1,8 +1,8 @@
-"""Coordinates of pixels, which do not depend on the size at which an image is rendered.
+"""Coordinates of pixel centres; a place in an image has the same coordinates at every size.
 
-Coordinates are those of pixel centres, with x to the right and y down, both scaled such that the
-longer side spans [-1, 1]: column i of w has its centre at (2i + 1 - w) / max(w, h). If an image is
-rendered at twice the size, the content does not shift, because pixels are divided in place.
+x points to the right and y down, both scaled such that the longer side spans [-1, 1]: column i of w
+has its centre at (2i + 1 - w) / max(w, h). If an image is rendered at twice the size, four pixel
+centres lie evenly around each old one, so that the content does not shift.
 """
 
 from types import ModuleType

@@ -276,7 +276,7 @@ RELATIVE_COLORIMETRIC = b"\1"
 class PngBandWriter:
     """Writer of a PNG in bands of rows, so that a large image is never in memory as a whole.
 
-    A PNG has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one channel of 1
+    The PNG has 1, 3 or 4 channels (grey or bilevel, RGB, RGBA) of 8 or 16 bits, or one channel of 1
     bit; a ValueError is raised for others. The bytes of the file do not depend on the bands, and
     the file appears only when every row has been written.
 

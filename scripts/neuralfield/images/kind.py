@@ -22,8 +22,8 @@ _TONE_LEVELS = 8
 """Maximum difference, in levels of 255, of tones that count as equal: the paper of scans varies."""
 
 _REACH_PX, _EDGE_LEVELS = 2, 48
-"""Definition of an edge: levels within `_REACH_PX` pixels on both sides differ by at least
-`_EDGE_LEVELS`."""
+"""A pixel is at an edge if the levels up to `_REACH_PX` pixels before and behind it differ by at
+least `_EDGE_LEVELS`."""
 
 _FEWEST_EDGES = 0.02
 """Minimum share of edges in drawings. A photograph of the moon's surface has a frequent tone, but
@@ -43,7 +43,7 @@ _LIGHT = 128
 """Minimum level of a light paper. A darker tone may be the night sky in a photograph."""
 
 _NEAR = 26
-"""Maximum distance, in levels, of a tone that counts as black or white, such as those of scans."""
+"""Maximum difference from black or white of tones that count as such, like the ink of scans."""
 
 _LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
 """Minimum share of black and white together in line art, and minimum share of each."""

@@ -32,9 +32,7 @@ _STEP_PX = 16
 """Number of positions of the window in one matrix product; see `_blurred`."""
 
 _GMSD_C = 170 / 255**2
-"""Constant of GMSD; the paper's value of 170 is for levels up to 255, but values here are in [0,
-1].
-"""
+"""Constant c of GMSD: the paper's 170 is for levels up to 255, but values here are in [0, 1]."""
 
 
 def psnr_db(image: np.ndarray, reference: np.ndarray) -> float:
@@ -76,7 +74,7 @@ def wrong_pixels(image: np.ndarray, reference: np.ndarray, threshold: float = 0.
 def gmsd(image: np.ndarray, reference: np.ndarray) -> float:
     """Compute the gradient magnitude similarity deviation of luma, a measure of visible errors.
 
-    It is 0 for identical images; differences below about 0.05 are hard to see. Alpha is ignored.
+    It is 0 for identical images; below about 0.05, errors are hard to see. Alpha is ignored.
 
     Both images are averaged over blocks of 2 x 2 pixels. m is the gradient magnitude, computed with
     Prewitt's filter, where the outermost pixels are repeated beyond the border. The similarity of
@@ -141,10 +139,10 @@ def _checked(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
 def _similarity(
     image: np.ndarray, reference: np.ndarray, map_blocks: Callable[..., Iterable[float]]
 ) -> tuple[float, int]:
-    """Return the sum of the structural similarity over window positions and channels, and the
-    count.
+    """Return the sum of the structural similarity over window positions and channels.
 
-    `map_blocks` is `map` or an equivalent that uses threads.
+    The second result is the number of these values. `map_blocks` is `map`, or an equivalent that
+    uses threads.
     """
     height, width, channels = image.shape
     rows, columns = (side - _taps(side) + 1 for side in (height, width))
@@ -260,9 +258,7 @@ class RunningMetrics:
         return ssim(*self._above)  # the image has fewer rows than a window
 
     def _add_similarity(self, image: np.ndarray, reference: np.ndarray) -> None:
-        """Add the window positions that end in the new rows, and keep the rows that later ones
-        need.
-        """
+        """Add the window positions that end in the new rows; keep the rows that later ones need."""
         if self._above is not None:
             image = np.concatenate([self._above[0], image])
             reference = np.concatenate([self._above[1], reference])

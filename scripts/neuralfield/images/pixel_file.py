@@ -21,7 +21,7 @@ def write_pixel_file(
     """Write an image in NumPy's format, as an array of shape (height, width, channels).
 
     Bands are given from top to bottom, all with the same mode and depth. Returns the bits per
-    channel: 1, 8 or 16. Raises ValueError if there are too few rows.
+    channel: 1, 8 or 16. Raises ValueError if the bands do not have `height` rows in total.
     """
     rows_left, bit_depth, unsynced_bytes = height, 0, 0
     with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:

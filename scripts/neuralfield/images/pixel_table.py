@@ -108,7 +108,7 @@ def _columns(where: str, file: BinaryIO) -> tuple[list[str], list[str]]:
 
 
 def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | None:
-    """Read a table in the form of `write_pixel_csv` without pandas; return None for other forms."""
+    """Read a small table in the form of `write_pixel_csv` without pandas; None for others."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > _MOST_PLAIN_BYTES or not file.readline().startswith(b"x,y,"):

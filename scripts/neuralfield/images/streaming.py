@@ -42,7 +42,7 @@ def save_streamed(
     pyvips.Error
         `save` failed; no more bands are computed after that.
     ValueError
-        The bands have fewer rows than the image.
+        The bands do not have as many rows as the image.
     """
     import pyvips
 

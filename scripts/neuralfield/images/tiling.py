@@ -102,7 +102,7 @@ class Tiling:
         return weights
 
     def at_seams(self, spans: list[tuple[int, int]], positions_px: Array) -> Array:
-        """Return whether positions are at most one overlap away from an edge of the `spans`."""
+        """Return whether positions are at most one overlap away from an inner edge of `spans`."""
         xp = namespace_of(positions_px)
         near = xp.zeros(positions_px.shape, bool)
         for start, _ in spans[1:]:
