@@ -78,8 +78,7 @@ class Batches:
         return self.xp.concatenate([part, rest])
 
     def weights(self, samples: Array) -> Array | None:
-        """Return weights with which the mean of a batch is an unbiased estimate of that of all
-        samples.
+        """Return weights with which a batch's mean estimates the mean of all samples without bias.
 
         None means that all weights are equal.
         """
