@@ -76,7 +76,7 @@ def did_you_mean(word: object, known: Any) -> str:
 
 
 def _on_one_line(part: object) -> str:
-    """Return text with line ends and other control characters escaped, for terminals."""
+    """Escape line ends and other control characters, which a terminal would obey; shorten text."""
     text = str(part)
     if len(text) > _LONGEST_QUOTE:
         half = _LONGEST_QUOTE // 2

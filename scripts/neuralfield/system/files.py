@@ -180,7 +180,7 @@ def _remove_leftovers(path: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if process == os.getpid():
-        return False  # from an earlier process with the same number, as this one is just starting
+        return False  # from an earlier process with the same number: this one begins to write only now
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,10 +1,10 @@
 """Copies of the results of finished trainings, from which deleted outputs can be restored.
 
 A workflow manager deletes the outputs of a job before the job starts, and again if it fails.
-Published results are therefore also kept in a hidden folder, named by their SHA-256, with a JSON
-file that lists them. Single files are copied, so that damage to the outputs does not affect them;
-files in folders are hard links. A later training with the same fingerprint publishes these files
-again without training.
+Published results are therefore also kept in a hidden folder, where the name of each file is its
+SHA-256, with a JSON file that lists them. Single files are copied, so that damage to the outputs
+does not affect them; files in folders are hard links. A later training with the same fingerprint
+publishes these files again without training.
 """
 
 import contextlib

@@ -32,7 +32,7 @@ before_compiling: list[Callable[[], None]] = []
 
 
 class KernelStore:
-    """Cache entries in several folders, of which the first usable one is used; they may be missing.
+    """Cache entries in several folders, which may be missing: the first that works is used.
 
     It has the interface that CuPy's compiler expects (`cupy.cuda._compiler_cache`).
     """
@@ -90,7 +90,7 @@ class KernelStore:
 
 
 def private_folders() -> list[Path]:
-    """Return a temporary folder that only this user can write; an empty list if it is not safe."""
+    """Return [a temporary folder that only this user can write], or [] if it is not safe."""
     try:
         folder = Path(tempfile.gettempdir(), f"neuralfield_{os.geteuid()}")
         with contextlib.suppress(FileExistsError):
