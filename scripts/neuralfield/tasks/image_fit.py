@@ -31,8 +31,7 @@ _MOST_STEEPNESS = 1.0
 def settings_for(
     mode: str, kind: Kind, field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Return the settings of a network and of its training, including those that depend on the
-    image.
+    """Return the settings of a network and of its training, with those that depend on the image.
 
     `mode` is the mode of the image before it was reduced.
     """
@@ -44,7 +43,7 @@ def settings_for(
 def settings_for_facts(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
 ) -> tuple[FieldSettings | Upscaler, ImageTraining]:
-    """Return `settings_for` the image that the facts of a ``picture.json`` describe."""
+    """Return what `settings_for` returns for the image of a ``picture.json``."""
     return settings_for(facts["source"]["mode"], kind_in(facts), field, training)
 
 

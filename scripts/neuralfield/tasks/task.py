@@ -134,9 +134,7 @@ class Task(ABC):
 
     @abstractmethod
     def fresh_network(self) -> Network[Any]:
-        """Create a network with the initial weights that the settings determine, float64 on the
-        CPU.
-        """
+        """Create a network, in float64 on the CPU; the settings determine its initial weights."""
 
     @abstractmethod
     def objective(self, network: Any, **shared: Unpack[Shared]) -> Objective:

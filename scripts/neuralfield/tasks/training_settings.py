@@ -168,8 +168,9 @@ class ImageTraining(TrainingSettings):
     )
 
     def changes_for(self, steps: int, batch_pixels: int) -> dict[str, int]:
-        """Return the settings to change for other steps and batches; a warm-up is limited to half
-        the steps.
+        """Return the settings to change for other steps and batches.
+
+        A warm-up that is longer than half the steps is shortened to that.
         """
         changes = {"steps": steps, "batch_pixels": batch_pixels}
         if 2 * self.warmup_steps > steps:
