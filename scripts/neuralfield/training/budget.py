@@ -84,7 +84,7 @@ def find_steps(
     the largest batch with which `ENOUGH_STEPS` steps fit in the budget: that of the settings, or a
     power of two. If too few steps fit even with the smallest batch, the number of steps is smaller,
     but at least `least_steps`. If the budget is a limit, the batch of the settings is also kept if
-    the `steps` of the settings fit.
+    the `steps` of the settings fit, and there are no more steps with it than these.
     """
     time_s = _FILLED_SHARE * budget.seconds
     configured = batches.configured

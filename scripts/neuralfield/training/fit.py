@@ -48,7 +48,7 @@ def fit_batch(
 
     Each training has its own state folder, from which it can resume alone or in another batch. On a
     CPU, at most `side_by_side` trainings take steps at the same time, each with its own threads.
-    `stop` receives signals for a process that does more than this call.
+    `stop` is given by a process that does more than this call and has its own handlers of signals.
 
     Raises the errors of `fit`. If a training diverges for the second time, the others are completed
     and their states are saved before the error is raised.

@@ -102,9 +102,7 @@ class ActiveTraining:
         return self.failure is None and self.trainer.steps_taken < self.training.last_step
 
     def account(self, count: int, seconds: float, totals: np.ndarray) -> None:
-        """Record steps that the engine has taken: add history rows, save snapshots and the last
-        state.
-        """
+        """Record steps of the engine: add a history row, and save a snapshot and the last state."""
         with self._rolling_back():
             trainer = self.trainer
             if trainer.count_steps(count, seconds, totals):

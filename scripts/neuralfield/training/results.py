@@ -23,8 +23,7 @@ from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
 Finish = Callable[[Trainer], StoredModel[Any]]
-"""A function that returns the model as which a finished network is written; its arrays are ignored.
-"""
+"""A function that returns the model to write for a finished network; its arrays are ignored."""
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:

@@ -226,8 +226,7 @@ class Trainer:
         self._note_candidate()
 
     def roll_back(self, arrays: dict[str, np.ndarray], rollback: Rollback) -> None:
-        """Continue from a snapshot with a lower learning rate and the optimizer's state set to
-        zero.
+        """Continue from a snapshot with a lower learning rate and a zero state of the optimizer.
 
         Totals since the last row are discarded, and the search for the best network starts again;
         `seconds` is kept.
