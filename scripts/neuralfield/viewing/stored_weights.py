@@ -195,7 +195,10 @@ def _finest(
 
 
 def _coarseness(snapshots: int) -> list[float]:
-    """Return the ratio of each snapshot's steps to those of the middle one; later are finer."""
+    """Return the ratio of each snapshot's steps to those of the middle one.
+
+    Later snapshots have finer steps, because they have more detail to lose.
+    """
     return [2.0 ** (COARSER_BITS * (1 - 2 * (i + 0.5) / snapshots)) for i in range(snapshots)]
 
 
