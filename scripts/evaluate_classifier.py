@@ -79,7 +79,7 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.nda
 
 
 def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
-    """Return recall and precision of each class, None if undefined; `counts` see `confusion`."""
+    """Return recall and precision of each class from `confusion`; None if they are undefined."""
     shown, predicted, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     return [
         {

@@ -107,7 +107,7 @@ def fine_decibels(value_db: float) -> str:
 
 
 def gain(value_db: float | None) -> str:
-    """Format -0.8 as −0.8 dB, with the minus sign of typography."""
+    """Format -0.8 as −0.8 dB, with a typographic minus sign."""
     return NOTHING if value_db is None else f"{value_db:+.1f}\u00a0dB".replace("-", "−")
 
 

@@ -23,7 +23,7 @@ MOST_MISTAKES = 12
 """Maximum number of mistakes that are shown."""
 
 MOST_CLASSES_COUNTED = 20
-"""Maximum number of classes of a confusion matrix with numbers, which would else be illegible."""
+"""Maximum number of classes of a confusion matrix with numbers; more would not be legible."""
 
 FAINTEST, FULLEST = 0.18, 0.55
 """Minimum and maximum opacity of squares; numbers in the squares have to be legible."""
