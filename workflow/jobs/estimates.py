@@ -67,7 +67,7 @@ KERNEL_FIELDS = ("siren", "finer", "wire", "gauss", "fourier", "hashgrid", "cafe
 """Types of networks that the engines "cpu" and "cuda" have kernels for."""
 
 _ASSUMED_CLASSES = 256
-"""Maximum number of classes of a classifier."""
+"""Assumed number of classes of a classifier: the maximum."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60

@@ -31,8 +31,8 @@ SHORTEST_TILE_S = 1
 """Minimum seconds of an image's budget that each tile gets."""
 
 Contents = tuple[str, str, set[str]]
-"""An output that is a folder, this folder or a subfolder of it, and the names that have to be in
-the latter."""
+"""An output that is a folder, the folder to check (that one or one in it), and the names that have
+to be in the folder to check."""
 
 MOST_TILES_OF_A_VIEW = 150
 """Maximum number of tiles of a viewer page, which contains the networks of all tiles."""
@@ -250,7 +250,7 @@ class Plan:
         return for_runs("results/{image}/{field}/pyramid", large)
 
     def linked_files(self) -> dict[str, list[str]]:
-        """Return the files of each network that the report links to, by ``{image}/{field}``."""
+        """Return the names of the files that the report links to, by ``{image}/{field}``."""
         runs = self.single_runs
         models = [
             f"results/{run.image}/{run.field}/model.safetensors"

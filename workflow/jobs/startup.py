@@ -124,8 +124,8 @@ def clear_stale_locks(folder: Path = Path(".snakemake")) -> tuple[IO[str] | None
     Each Snakemake of this workflow holds a shared file lock, which the operating system releases
     when the process ends, however it ends. A process that can lock the file exclusively is
     therefore the only one. The lock does not cover other machines that use the same folder: the
-    file has the name of the machine that last removed locks, and locks that another machine may
-    hold are kept.
+    file therefore has the name of the machine that last locked it exclusively, and locks that
+    another machine may hold are kept.
 
     The function returns the lock's file, which has to stay open as long as this Snakemake runs
     (processes that it starts do not inherit it), or None if the file system does not support such

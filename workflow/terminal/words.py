@@ -18,7 +18,7 @@ def name_of(wildcards: Mapping[str, str]) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an estimate of a duration, rounded according to its low precision."""
+    """Return an estimate of a duration as text, rounded coarsely because it is not precise."""
     if seconds < 8:
         return "a few seconds"
     if seconds < 55:
