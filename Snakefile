@@ -9,7 +9,7 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-# a workflow that has this one as a module has folders of its own
+# not `workflow.basedir`, which is the importing workflow's folder if this workflow is a module
 FOLDER = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
 IS_MODULE = not workflow.modifier.is_main_snakefile()
 sys.path[:0] = [str(FOLDER / folder) for folder in ("workflow", "scripts")]
@@ -23,14 +23,16 @@ configfile: config_file(FOLDER, is_module=IS_MODULE)
 report: "workflow/report/workflow.rst"
 
 
-# Not used unless --sdm asks for it: the Python to build an image on, with what pyproject.toml names.
+# Used only if --sdm requests it: a base image with Python, to which the packages of pyproject.toml
+# have to be added.
 container: "docker://python:3.13-slim"
 
 
 include: "workflow/rules/common.smk"
 
 
-# Every product that results/README.md names: Snakemake makes again only those that are targets.
+# The inputs are all files that results/README.md lists, because Snakemake may leave a missing file
+# out that is not a target.
 rule all:
     input:
         "results/report.html",

@@ -78,7 +78,7 @@ with startup.user_errors():
     LEDGER = batches.read_ledger()
 BATCH_LIMITS = batches.limits_of(PLAN.sweeps, config["fields"], PLAN.tiled)
 NEW_BATCHES = {}
-"""Written to the ledger by `onstart`; other processes find them there."""
+"""New batches, which `onstart` writes to the ledger, where other processes read them."""
 if workflow.is_main_process and not startup.others_are_at_work():
     NEW_BATCHES = batches.arrange(
         BATCH_LIMITS,
@@ -102,11 +102,11 @@ RENDERS = renders_of_a_network(config["render"])
 
 RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
 VERSION = f"engine {ENGINE_VERSION}"
-"""The version of results: a param, because Snakemake does not see changes of a module."""
+"""The version of results. It is a param of rules, because Snakemake ignores changes of modules."""
 
 
 def one_of(names):
-    """A regular expression for just these names."""
+    """Return a regular expression that matches these names and nothing else."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
@@ -125,20 +125,20 @@ wildcard_constraints:
 
 
 def require_writable_results():
-    """Refuse to start jobs whose results or logs could not be written."""
+    """Raise `UserError`, before jobs start, if their results or logs cannot be written."""
     paths = [path for job in workflow.dag.needrun_jobs() for path in (*job.output, *job.log)]
     with startup.user_errors():
         preconditions.require_writable(paths)
 
 
 def write_new_batches():
-    """Let other processes know which network is in which batch."""
+    """Write new batches to the ledger, so that other processes know the batch of each network."""
     with startup.user_errors():
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
 
 
 def require_own_image_folder():
-    """Refuse an image given by image= that has the name of another one with results."""
+    """Raise `UserError` if the results folder of the image= image has those of another image."""
     for job in workflow.dag.jobs if config["own_image"] else ():
         if job.rule.name == "resize":
             earlier = workflow.persistence.input(job.output.resized) or ()
@@ -147,7 +147,7 @@ def require_own_image_folder():
 
 
 def shown(path, caption, category, **labels):
-    """An output that Snakemake's own report shows, by default as one of an image and a network."""
+    """Mark an output for Snakemake's own report; it is labelled by image and network by default."""
     labels = labels or {"image": "{image}", "network": "{field}"}
     return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)
 
@@ -162,8 +162,9 @@ if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
 
 
 def earlier_lists(job):
-    """An input function for the lists of the segments that a job on tiles goes on from. It also lets
-    the job run again whose tiles have lost files.
+    """Return an input function for the file lists of the segment before that of a job on tiles.
+
+    The function also makes the job run again if files of its tiles are missing or have changed.
     """
 
     def lists(wildcards):
