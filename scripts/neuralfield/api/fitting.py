@@ -175,7 +175,7 @@ def _chosen(
 
 
 def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
-    """Remove the budget from the settings; return it, or that of `seconds`; {} with `steps`."""
+    """Remove the budget from the settings and return it; `seconds` or `steps` take its place."""
     budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
     if seconds is None:
         return budget if steps is None else {}

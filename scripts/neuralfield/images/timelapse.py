@@ -15,7 +15,7 @@ from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.files import replacing
 
 HOLD_S = 2.0
-"""Duration of the last frame in seconds; in an MP4, it has that of other frames, too."""
+"""Duration of the last frame in seconds; in an MP4, in addition to that of every frame."""
 
 X264_OPTIONS = {
     "crf": "18",

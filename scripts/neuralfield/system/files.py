@@ -180,7 +180,7 @@ def _remove_leftovers(path: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if process == os.getpid():
-        return False  # from an earlier process with the same number: this one begins to write only now
+        return False  # of an earlier process with the same number: this one has not written yet
     try:
         os.kill(process, 0)
     except ProcessLookupError:
