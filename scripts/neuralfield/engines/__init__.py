@@ -41,7 +41,7 @@ class Engine(Protocol):
     """Sums of the steps' losses and errors: float64, shape (2,), on the device."""
 
     def run(self, first_step: int, count: int) -> None:
-        """Take `count` steps after the first `first_step` ones; may return before they finish."""
+        """Take `count` steps after `first_step` finished ones; may return before they end."""
         ...
 
     def memory_report(self) -> dict[str, int]:
@@ -66,8 +66,9 @@ def make_engine(
     The request ``auto`` selects the fastest engine that covers the objective; ``cpu``, ``cuda`` and
     ``tape`` select that engine. The precision ``auto`` is ``mixed`` on the cuda engine and
     ``float32`` elsewhere; only the tape engine computes in ``float64``. `threads` is the number of
-    CPU cores to use. `note` is called with a line of text whenever the engine or its precision
-    differs from the request.
+    CPU cores to use. `note` is called with a line of text if mixed precision was requested but is
+    not available, or if ``auto`` selects the tape engine because kernels do not cover the
+    objective.
 
     Raises `ConfigError` for an unknown engine, or one that does not cover the objective, and
     `ResourceError` if a step would not fit into memory.
@@ -195,7 +196,7 @@ class EngineBatch:
                 follow_up(place, share_s, of_place)
 
     def each(self, work: Callable[[int], None], count: int) -> None:
-        """Call `work` with each number below `count`, concurrently on a CPU with several cores."""
+        """Call `work` with each number below `count`, on a CPU `side_by_side` at a time."""
         if self._pool:
             self._pool.run(lambda place, _: work(place), count)
         else:

@@ -10,7 +10,8 @@ REACH_PX = 12
 """Maximum distance of a similar patch along each axis, in pixels."""
 
 FIRST_TURNS = 4
-"""Number of orthogonal iterations for the first group of a row; all other groups take one."""
+"""Number of orthogonal iterations for the first group of a row, and for a group after a flat one,
+which has no components; all other groups take one."""
 
 LEAST_VARIANCE, ROUNDING = 1e-4, 1e-6
 """Regularization of covariances: LEAST_VARIANCE * (total variance + ROUNDING) is added to their

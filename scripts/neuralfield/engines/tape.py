@@ -7,7 +7,8 @@ from neuralfield.system.device import Array, Device
 from neuralfield.tasks.task import Objective
 
 MOST_STEPS = {"cpu": 1, "gpu": 64}
-"""Maximum number of steps between two checks of the loss, because a check makes a GPU wait."""
+"""Maximum number of steps between two checks of the loss: more on a GPU, because a check makes it
+wait."""
 
 _ARRAYS_ALIVE = 4
 """Number of arrays of a layer's size that are alive at once: before and after the activation, and

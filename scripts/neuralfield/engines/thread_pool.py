@@ -42,7 +42,7 @@ class ThreadPool:
             other.result()
 
     def close(self) -> None:
-        """Stop the threads, and let BLAS use several threads again."""
+        """Stop the threads, and give BLAS the number of threads that it had before."""
         if self._pool:
             self._pool.shutdown()
         self._limits.restore_original_limits()

@@ -104,7 +104,7 @@ class CpuEngine:
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
     def compile_update(self) -> None:
-        """Compile the kernels of the update, by running one with gradients of 0."""
+        """Compile the kernels of the update, by running an update with gradients of 0."""
         self._update.run(self._pool, 0)
 
     def memory_report(self) -> dict[str, int]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
 
 MOST_SHARDS = 32
-"""Maximum number of shards: more than most machines have cores. Each has its own gradient."""
+"""Maximum number of shards in a chunk: more than most machines have cores. Each has its own
+gradient."""
 
 _MOST_SHARD_NUMBERS = 1 << 25
 """Maximum number of values in all shards' gradients: 128 MiB."""

@@ -88,7 +88,8 @@ class Update:
         pool.run(move, matrices + parts + len(cut.encoding_parts))
 
     def _add_up(self, pool: ThreadPool) -> float:
-        """Add the gradients of all shards to the first shard's; return the norm of the sum."""
+        """Add the layers' gradients of all shards to the first shard's; return the norm of the
+        whole gradient, including the encoding's."""
         parts, others = self._cut.layer_parts, self._cut.encoding_parts
         squares = np.zeros(len(parts) + len(others))
 

@@ -15,7 +15,7 @@ from neuralfield.engines.cpu.kernels.points import spread
 
 @entry_point
 def pack(table, frequencies, parameters, factors):
-    """Copy all parameters to the factors of products."""
+    """Copy all parameters, times their layers' frequencies, to the factors of products."""
     for layer in range(len(table)):
         rows = table[layer, ROWS]
         pack_rows(table, layer, frequencies[layer], np.int64(0), rows, parameters, factors)

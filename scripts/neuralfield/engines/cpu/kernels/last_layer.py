@@ -1,4 +1,4 @@
-"""The last layer, whose outputs are too few for tiles, so that vectors are parts of its inputs."""
+"""The last layer: its outputs are too few for tiles, so that SIMD vectors run along its inputs."""
 
 from neuralfield.engines.cpu.kernels.functions import PRODUCT
 from neuralfield.engines.cpu.kernels.layout import (

@@ -47,7 +47,7 @@ def padded(columns):
 
 @kernel_part
 def pack_rows(table, layer, frequency, first, end, parameters, factors):
-    """Copy some rows of a layer's parameters to the factors, both as they are and transposed."""
+    """Copy rows of a layer's parameters, times the frequency, to its WEIGHTS and TRANSPOSED."""
     fan_in, columns = table[layer, FAN_IN], table[layer, COLUMNS]
     for row in range(first, end):
         start = table[layer, PARAMETERS] + row * columns
@@ -72,9 +72,9 @@ def forward(table, frequencies, rows, memory, factors, others, narrowness):
     """Compute all layers from the inputs of the first layer.
 
     The outputs of the last layer, before the output function, are written to its GRADIENTS. Those
-    of other layers receive the derivatives of their activations. For `others` see
-    `functions.activate`; `narrowness` is that of `row_activations.activate_rows`, or None, if no
-    activation combines numbers of a row.
+    of other layers receive the derivatives of their activations or, for wavelets, z. For `others`
+    see `functions.activate`; `narrowness` is that of `row_activations.activate_rows`, or None, if
+    no activation combines numbers of a row.
     """
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):

@@ -66,7 +66,8 @@ for the operation after the product."""
 def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) -> Layout:
     """Make the layout of a network; all `points` of a pixel pass through it together.
 
-    Without training, layers use two areas of memory in turn.
+    Without training, the VALUES of layers use two areas of memory in turn, and the GRADIENTS of all
+    layers use a third one.
     """
     kinds = [*ACTIVATIONS, *ROW_ACTIVATIONS]
     table = np.zeros((len(plan.layers), 16), np.int64)

@@ -93,7 +93,8 @@ def filter_groups(
     The components are approximated by orthogonal iteration, which starts from the components of the
     previous group: products of the covariances with a basis are made orthonormal (Golub & Van Loan,
     *Matrix Computations*, 4th edition, section 8.2.4). One iteration is enough, because
-    neighbouring groups have similar components. Flat groups need no components, see `_is_flat`.
+    neighbouring groups have similar components; a group that has no such predecessor takes
+    `FIRST_TURNS`. Flat groups need no components, see `_is_flat`.
 
     Parameters
     ----------
