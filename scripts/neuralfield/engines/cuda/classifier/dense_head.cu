@@ -116,7 +116,8 @@ __device__ __forceinline__ int add_lanes(float (&numbers)[COUNT]) {
     return first;
 }
 
-// Computes gradients of a layer's inputs from those of its outputs before relu.
+// Computes, from gradients of a layer's outputs before relu, those of its inputs or, if there is a
+// layer before, of that layer's outputs before relu and dropout; then goes on with that layer.
 template <int LAYER>
 __device__ void backward(const float* __restrict__ parameters, int first_image,
                          const Numbers* values, Numbers* gradients, Numbers* gradients_in,

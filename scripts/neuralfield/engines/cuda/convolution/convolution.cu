@@ -193,7 +193,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)
     const int group = unit / (BACKWARD_BAND * BACKWARD_TILES * BACKWARD_IMAGES);
     const int first_line = blockIdx.y * BACKWARD_BAND, first_group = blockIdx.z * BACKWARD_GROUPS;
     const int first_image = blockIdx.x * BACKWARD_IMAGES, y = first_line + line;
-    // lines of outputs that depend on this line, and the row of windows that is staged first
+    // lines of places (before pooling) that depend on this line, and the row of windows that is
+    // staged first
     const int highest = max(0, y + PADDING - KERNEL + 1);
     const int lowest = min(PLACES_HIGH - 1, y + PADDING);
     const int first_row = max(0, first_line + PADDING - KERNEL + 1) / POOL;

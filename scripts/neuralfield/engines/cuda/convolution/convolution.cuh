@@ -12,7 +12,7 @@
 #define PLACES_HIGH (OUT_HEIGHT * POOL)
 #define PLACES_WIDE (OUT_WIDTH * POOL)
 #define WEIGHTS (KERNEL * KERNEL * IN_CHANNELS * OUT_CHANNELS)
-// stored in place of the winner's place in its window if relu passes no gradient on
+// stored instead of the winner's place in its window if relu passes no gradient on
 #define CLOSED 0xFFFFu
 
 #define ROUNDED_UP(number, multiple) (((number) + (multiple) - 1) / (multiple) * (multiple))

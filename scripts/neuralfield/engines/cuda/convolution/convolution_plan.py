@@ -216,8 +216,8 @@ def _gradient_plans(
     for band, staged, groups in _cuts(high, shape.channels_in, groups_all):
         rows = staged * shape.kernel + 1
         units, lines = rows * groups, band * shape.pool
-        # equal to the kernel modulo 8, so that rows of the kernel and of the next channel's kernel
-        # begin in banks one after another
+        # equal to the kernel's side modulo 8: the lines for the kernel's rows, and then those of
+        # the next channel, begin in banks one after another
         image_lines = lines + shape.kernel - 1
         if staged > 1:
             image_lines += (shape.kernel - image_lines) % 8
@@ -275,8 +275,8 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
 
 
 def _first_of(plans: Iterable[KernelPlan], least_blocks: int) -> KernelPlan | None:
-    """Return the first plan with `least_blocks` blocks, otherwise the first one with the most
-    blocks, or None if there is no plan."""
+    """Return the first plan with at least `least_blocks` blocks, otherwise the first one with the
+    most blocks, or None if there is no plan."""
     most: KernelPlan | None = None
     for plan in plans:
         if prod(plan.grid) >= least_blocks:
