@@ -66,7 +66,7 @@ class CudaBatch:
 
 def groups_of(engines: Sequence[object], device: Device) -> dict[BatchKind, dict[int, CudaEngine]]:
     """Group the engines that take their steps together, by kind and by their index in `engines`;
-    engines that gain nothing from it are in no group.
+    engines that cannot do so, or gain nothing from it, are in no group.
     """
     groups: dict[BatchKind, dict[int, CudaEngine]] = defaultdict(dict)
     for place, engine in enumerate(engines):

@@ -9,7 +9,7 @@
 #pragma once
 #include "padded_network.cuh"
 
-constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients: alone, by x, by y
+constexpr int COORDINATE_VECTORS = has_features ? 0 : 3;  // sums of gradients times 1, x and y
 constexpr int VECTORS = CHANNELS + COORDINATE_VECTORS;
 
 // The channel of this lane, if channels are distributed over lanes; may be CHANNELS or more.
@@ -148,7 +148,8 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
                 mean0 = point < points0 ? own : other;
                 mean1 = point < points0 ? other : own;
             } else {
-                // if each pixel is in one warp, lanes without a channel also read only its rows
+                // if each pixel is in one warp, only the warp was synchronised: also lanes that are
+                // not valid then read only its rows
                 const int first = 16 % POINTS == 0 || valid ? row - point : 0;
                 const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
                 for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
@@ -235,7 +236,8 @@ struct Totals {
     float output_bias[CHANNELS] = {};
 };
 
-// Sums the totals over every fourth lane of a warp; lane 0 then has the warp's totals.
+// Sums the totals over every fourth lane of a warp, because four neighbouring lanes have the same
+// points; lane 0 then has the warp's totals.
 __device__ __forceinline__ void sum_lanes(Totals& totals) {
 #pragma unroll
     for (int distance = 16; distance >= 4; distance /= 2) {

@@ -1,5 +1,5 @@
 // The last layer of a narrow network and the loss, forward and backward. Four neighbouring lanes
-// have the same points, and each of them has one of the channels: see own_channel.
+// have the same points, and each of them has at most one of the channels: see own_channel.
 //
 // Both directions are products with the weights, each of which is the sum of two float16 numbers:
 // exact to 22 bits or, where the weight is small, to 3e-8.

@@ -139,7 +139,7 @@ struct OwnTiles {
         if constexpr (layer == HIDDEN - 1) {
             start_sums<width_after[layer]>(gradients.output, tile.buffer,
                                            tile.shared.stored[z_gradients.number][0]);
-            wgmma_commit();  // on its own: it must have read the buffer before gradients go there
+            wgmma_commit();  // a group of its own, to end before gradients go to the buffer
         }
         start_gradients<layer>(gradients, tile, z_gradients);
         wgmma_commit();

@@ -149,9 +149,9 @@ struct TileBuffer {
         sync();
     }
 
-    // As `clear`, for a tile before of which only products have read the rows: with products of
-    // warps, each warp reads only its own rows, and need not wait for others. In tiles of different
-    // widths, a warp's rows lie at different addresses, so that all threads have to wait.
+    // As `clear`, for cases in which, with products of warps, each warp has read only its own rows
+    // of the tile before. It then need not wait for the other warps, unless the tiles have
+    // different widths, in which its rows lie at other addresses.
     __device__ __forceinline__ void clear_rows() const {
 #if WARP_PRODUCTS
         if (has_one_width()) {

@@ -1,7 +1,7 @@
 // Jobs of the kernels weight_gradients in hopper/ and warps/, and the size of their rings' stages.
 //
 // Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
-// (whether warpgroups take tiles in turn, instead of sharing the rows of each tile).
+// (whether warpgroups take tiles in turn, instead of each having half of the matrix's rows).
 #pragma once
 #include "warpgroup.cuh"
 

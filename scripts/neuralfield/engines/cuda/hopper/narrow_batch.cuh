@@ -81,14 +81,14 @@ struct WeightSums<false> {};
 struct Exchange : WeightSums<(CHAINS > 1)> {
     ChainTotals totals[UNITS_OF_SUM][CHAINS];
     ChainTotals tile_totals[BLOCK_TILES];  // for chains of one tile
-    // for longer chains, of two points of a tile: loss, squared error, gradients of the outputs
+    // for longer chains, of each two points of a tile: loss, squared error, gradients of outputs
     float errors[LONG_CHAINS ? BLOCK_TILES : 1][32][2 + CHANNELS];
     uint64_t gradients_here[BLOCK_TILES][HIDDEN];
     uint64_t buffers_free[BLOCK_TILES][2];
 
     // Sets the sums to zero, by all threads, and initialises the barriers. The warps of a worker
-    // arrive at gradients_here, and the threads of a reducer at buffers_free when they have read
-    // them.
+    // arrive at gradients_here when they have stored gradients, and the threads of a reducer at
+    // buffers_free when they have read the worker's buffers.
     __device__ __forceinline__ void begin() {
         uint32_t* words = reinterpret_cast<uint32_t*>(this);
         const int count = reinterpret_cast<uint32_t*>(tile_totals) - words;
