@@ -79,7 +79,7 @@ extern "C" __global__ void fourier_features(const float2* inputs, int valid_rows
             pair[1] = to_element(both.y);
             continue;
         }
-        // in turns, from which whole turns are subtracted before a coarser rounding
+        // in turns: whole turns are subtracted first, so that large phases are not rounded coarsely
         const float turns =
             fmaf(point.x, frequencies[column], point.y * frequencies[count + column]);
         float sine, cosine;

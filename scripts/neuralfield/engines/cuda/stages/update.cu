@@ -156,8 +156,8 @@ __device__ __forceinline__ Number block_sum(Number number) {
 }
 
 // Runs before `update` if gradients are clipped, and computes the gradients and the factor that
-// limits their norm. The block that finishes last adds up the squares of all blocks, in the order
-// of the blocks. Grid: (BLOCKS,).
+// limits their norm. The block that finishes last adds up the squares of all blocks, in an order
+// that does not depend on which block that is. Grid: (BLOCKS,).
 #if CLIPPED
 extern "C" __global__ void __launch_bounds__(THREADS)
     sum_gradients(const Work* __restrict__ works, float* __restrict__ gradients, double* squares,

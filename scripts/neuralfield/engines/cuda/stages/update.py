@@ -199,9 +199,9 @@ def work_table(
     """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
     `directions` are those of the hidden matrices of Muon, which the kernel does not update. A block
-    has `elements` elements if it can load four at a time, and fewer otherwise. If `wide`, blocks
-    whose elements have a single part have more. Blocks with the most parts come first, because they
-    take longest.
+    has `elements` elements, but fewer if it cannot load four at a time, or for a small tensor with
+    many parts. If `wide`, blocks whose elements have a single part have more. Blocks with the most
+    parts come first, because they take longest.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
