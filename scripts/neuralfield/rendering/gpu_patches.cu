@@ -80,7 +80,7 @@ extern "C" __global__ __launch_bounds__(COMPARING) void find_similar(
                                          pixels[(REACH + row) * window + REACH + column];
                 distance = fmaf(difference, difference, distance);
             }
-            // bits of non-negative numbers are ordered as these; the own patch is always first
+            // the bits of non-negative floats have the floats' order; the own patch is always first
             const bool is_own = down == REACH && across == REACH;
             const unsigned int order = is_own ? 0u : __float_as_uint(distance) + 1u;
             key = (unsigned long long)order << 32 | place;

@@ -21,7 +21,7 @@ from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
 BAND_POINTS = {"cpu": 1 << 20, "gpu": 1 << 22}
-"""Maximum number of points that are rendered at a time, unless a single row has more: this bounds
+"""Maximum number of pixels that are rendered at a time, unless a single row has more: this bounds
 the memory for images of any height."""
 
 _SAMPLES_OF_TRAINING_PIXEL = 256
@@ -30,7 +30,7 @@ _SAMPLES_OF_TRAINING_PIXEL = 256
 _MOST_SAMPLES = 256
 _FIRST_SAMPLES = 16
 _FLAT_SPREAD = 0.1
-"""If the first samples of a pixel differ by no more than this, their mean is exact to 1 / 256."""
+"""If the first samples of a pixel differ by no more than this, their mean is good to 1 / 256."""
 
 _EDGES = {"film": 1 / 8, "image": 0.01}
 """Neighbours that differ by more than this have an edge between them: in a frame of a time-lapse,

@@ -44,10 +44,10 @@ def upscaled_bands(
 ) -> Iterator[np.ndarray]:
     """Render an image of `width` x `height` pixels from top to bottom, some rows at a time.
 
-    The image is enlarged by the network's factor until it is no smaller than the render, and then
-    the exact box filter reduces it to the size of the render. The image before the last step is in
-    memory as a whole; of the last step's image, and of the render, only a band is. Bands are
-    float32 in [0, 1], shape (rows, width, channels). The result does not depend on `threads`.
+    The image is repeatedly enlarged by the network's factor until it is no smaller than the render,
+    and then the exact box filter reduces it to the size of the render. The image before the last
+    step is in memory as a whole; of the last step's image, and of the render, only a band is. Bands
+    are float32 in [0, 1], shape (rows, width, channels). The result does not depend on `threads`.
     """
     image = as_seen(to_host(network.image).astype(np.float32))
     window = np.array(box) * np.tile(image.shape[1::-1], 2)
