@@ -1,4 +1,4 @@
-# Definitions shared by the other files of this folder: the start-up checks, and the plan of all jobs.
+# Definitions shared by the other files of this folder: start-up checks, and the plan of all jobs.
 
 import re
 
