@@ -1,11 +1,11 @@
-// A network in the compute shaders of WebGPU: the pixels of a region, read back for WebGL to show.
+// Evaluates a network in WebGPU compute shaders. Pixels are read back, so that WebGL can show them.
 
 const GROUP_POINTS = [32, 16, 8];
 const DISPATCH_POINTS = 1 << 18;
 
 class NetworkInCompute {
-  // Returns the network on this machine's GPU, or null where WebGPU is missing, made by software, or
-  // too small for it. `#webgl` at the end of the page's address forgoes it, `#webgpu` takes any.
+  // Returns the network on this machine's GPU, or null if WebGPU is missing, runs in software, or has
+  // too low limits. `#webgl` at the end of the page's address disables it, `#webgpu` allows software.
   static async create(network) {
     if (location.hash === "#webgl" || location.hash === "#gpu") return null;
     const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
@@ -21,7 +21,7 @@ class NetworkInCompute {
     return made;
   }
 
-  // How many points a workgroup takes, and its threads; null where no number fits the limits.
+  // Returns the numbers of points and threads of a workgroup, or null if none fits the limits.
   static shape(network, limits) {
     const texels = network.layers.slice(0, -1).map((layer) => Math.ceil(layer.fanOut / layer.factors / 4));
     const across = Math.max(...network.layers.map((layer) => Math.ceil(layer.fanIn / 4)));
@@ -86,7 +86,7 @@ class NetworkInCompute {
     }));
   }
 
-  // Put the weights of a network where its shader finds them. `key` names them; a few are kept.
+  // Upload the weights of a network for its shader. The last 64 uploads are kept, by `key`.
   upload(key, load) {
     const known = this.weights.get(key);
     if (known) return known;
@@ -111,8 +111,8 @@ class NetworkInCompute {
     pass.end();
   }
 
-  // Begin the means of `count` pixels of a region, from the pixel `first` on; `list` names them where
-  // they are not a run.
+  // Submit the work for the means of `count` pixels of a region, from the pixel `first` on, or from
+  // element `first` of `list` if it is given.
   submit(result, region, first, count, samples, list) {
     const { queue } = this.device;
     if (list) queue.writeBuffer(this.listed, 0, list.subarray(first, first + count));
@@ -137,9 +137,9 @@ class NetworkInCompute {
     });
   }
 
-  // Work on the pixels of a region, or on those of it that `list` names, which goes on after each
-  // `yield`; that gives the points that were begun, or 0 where they have to be waited for. Returns the
-  // means and how far the samples of each pixel differ, or null if the GPU was lost.
+  // Render the pixels of a region, or only those in `list`, in steps. Each `yield` gives the number of
+  // points submitted, or 0 while the results are awaited. Returns the means and the range of the
+  // samples of each pixel, or null if the GPU was lost.
   *render(region, samples, list, slice) {
     const count = list ? list.length : region.width * region.height;
     const { STORAGE, COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
@@ -168,12 +168,12 @@ class NetworkInCompute {
       const means = numbers.subarray(0, 4 * TILE_PX * TILE_PX);
       return { count, means, ranges: numbers.subarray(4 * TILE_PX * TILE_PX, 4 * TILE_PX * TILE_PX + count) };
     } finally {
-      buffers.read.unmap(); // also where the tile is no longer needed before it is there
+      buffers.read.unmap(); // also if the tile is dropped before it is read back
       this.free.push(buffers);
     }
   }
 
-  // Returns what tells when all that was begun is done.
+  // Returns an object whose `isDone` becomes true when all submitted work is done.
   fence() {
     const fence = { isDone: false };
     const end = () => { fence.isDone = true; };

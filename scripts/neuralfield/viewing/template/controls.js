@@ -1,6 +1,6 @@
-// What keys and buttons do.
+// The actions of keys and buttons.
 
-// Returns whether a key means something else to the part of the page that has the focus.
+// Returns whether the focused element of the page handles a key itself.
 function isTaken(target, key) {
   if (target.tagName === "SELECT" || target.closest?.("dialog")) return true;
   if (target.tagName === "BUTTON") return key === " ";

@@ -1,6 +1,6 @@
-// The tiles on the screen, over each other.
+// Draws tiles on the screen, the best on top.
 
-const MOST_FINER = 4; // times: with more texels for a pixel, they flicker while the view moves
+const MOST_FINER = 4; // times: tiles with more texels per pixel flicker while the view moves
 
 function draw() {
   const { gl } = tiles;
@@ -44,8 +44,8 @@ function draw() {
   gl.disable(gl.SCISSOR_TEST);
 }
 
-// The tiles of a layer that are there, the best last: only exact ones if these are all. One that is
-// finer than the screen is better than a coarser one, and the preview is one of them.
+// Returns the available tiles of a layer, with the preview, the best last; or only the exact tiles if
+// they cover the layer. A tile that is finer than the screen is better than a coarser one.
 function drawn(layer) {
   const snapshot = snapshotOf(layer.kind, state.shown);
   const [left, top, right, bottom] = boxOf(layer);

@@ -1,4 +1,4 @@
-// A network on the GPU: its passes, and batches of points that go through them.
+// Evaluates a network in WebGL: its passes, and the batches of points that they compute.
 
 const BATCH_BYTES = 48 << 20;
 const MOST_POINTS = 1 << 16;
@@ -8,7 +8,7 @@ class Refusal extends Error {}
 
 const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 
-// `#gpu` at the end of the page's address takes what GPUs take; tests ask for it.
+// `#gpu` at the end of the page's address makes any renderer count as a GPU, for tests.
 function isSoftware(gl) {
   const about = gl.getExtension("WEBGL_debug_renderer_info");
   const name = String(gl.getParameter(about ? about.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
@@ -16,7 +16,7 @@ function isSoftware(gl) {
 }
 
 class NetworkOnGpu {
-  // `network` is the description that the page has inside itself.
+  // `network` is the description that is embedded in the page.
   constructor(gl, network) {
     if (!gl.getExtension("EXT_color_buffer_float")) {
       throw new Refusal("this browser’s GPU cannot write numbers of 32 bits");
@@ -97,8 +97,8 @@ class NetworkOnGpu {
     return texture;
   }
 
-  // Passes in order; each has a shader, the texels that it writes, how its weights lie, and for a
-  // point its products (`cost`) and the texels that it reads.
+  // Make the passes, in order. Each has a shader, the texels that it writes, the size and offset of its
+  // weights, and the products (`cost`) and texel reads of a point.
   makePasses() {
     const { network } = this;
     this.passes = [];
@@ -151,7 +151,7 @@ class NetworkOnGpu {
     this.passes.push(pass);
   }
 
-  // Two array textures that layers are read from and written to in turn, and the values.
+  // Make two array textures that layers read from and write to in turn, and two for the values.
   makeTextures() {
     const { gl, network } = this;
     const sizes = network.layers.slice(0, -1).map((l) => l.fanOut / l.factors);
@@ -169,7 +169,7 @@ class NetworkOnGpu {
     const size = [CELLS_ACROSS, this.rows];
     this.layers = [0, 1].map(() => this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, ...size, layers));
     this.values = [0, 1].map(() => this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, ...size, PLANES));
-    // which of the two a pass writes to: layers alternate
+    // the texture that a pass writes to alternates from layer to layer
     const isEncoded = this.passes[0].layer === -1;
     const framebuffers = new Map();
     for (const pass of this.passes) {
@@ -208,7 +208,7 @@ class NetworkOnGpu {
     return framebuffer;
   }
 
-  // Put the weights of a network where its passes find them. `key` names them; a few are kept.
+  // Upload the weights of a network for its passes. The last 64 used are kept, by `key`.
   upload(key, load) {
     const { gl } = this;
     const known = this.weights.get(key);
@@ -264,7 +264,7 @@ class NetworkOnGpu {
   }
 
   // Render `count` pixels of a region into a tile, from the pixel `first` on.
-  // A region has the networks that it lies in, each with the place of the tile's corner.
+  // The parts of a region are the networks that cover it, each with the position of the tile's corner.
   run(tile, region, first, count, samples, isListed) {
     const { gl } = this;
     const cells = Math.ceil((count * samples) / PLANES);
@@ -310,7 +310,7 @@ class NetworkOnGpu {
     this.points += count * samples * region.parts.length;
   }
 
-  // Put means of pixels into a tile that were made elsewhere: `list` names the pixels, or null.
+  // Write means that WebGPU computed into a tile: of the pixels in `list`, or of all if it is null.
   put(tile, region, { count, means }, list) {
     const { gl } = this;
     if (list) this.setList(list);
@@ -326,7 +326,7 @@ class NetworkOnGpu {
     this.finish(tile, region, 0, count, 1, Boolean(list), this.means);
   }
 
-  // Make pixels of a tile from the samples of each, and add the residual.
+  // Average the samples of each pixel into a tile, and add the residual.
   finish(tile, region, first, count, samples, isListed, values) {
     const { gl } = this;
     gl.bindFramebuffer(gl.FRAMEBUFFER, tile.framebuffer);
@@ -342,7 +342,7 @@ class NetworkOnGpu {
     gl.drawArrays(gl.POINTS, 0, count);
   }
 
-  // Keep the residual of the finished network, shape (scale height, scale width, channels).
+  // Upload the residual of the finished network, shape (scale height, scale width, channels).
   setResidual({ values, scale }) {
     const { gl } = this;
     const { channels } = this.network;
@@ -356,7 +356,7 @@ class NetworkOnGpu {
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, width, height, gl.RGBA, gl.FLOAT, texels);
   }
 
-  // Add the residual to the pixels of a grid from now on, or nothing to any.
+  // Add the residual to the pixels of `grid` from now on, or no residual if `grid` is null.
   setCorrection(grid, samples) {
     this.tapCount = 0;
     if (!grid) return;

@@ -1,10 +1,10 @@
-// Arrays that passes read: weights in the order of their loops, and those of a residual.
+// Packs the arrays that passes read: weights of networks, and weights that resample a residual.
 
-// Texels of a residual that a pixel depends on along each axis, and the points whose mean it is.
+// Maximum texels of a residual that a pixel depends on along an axis, and maximum points averaged.
 const MOST_TAPS = 32;
 const MOST_TAP_POINTS = 32;
 
-// Weights and biases as the passes read them: for every column of inputs, those of all sums.
+// Packs weights in the order in which a pass reads them: the biases, then for each input its weights.
 function packWeights(network, passes, arrays, bytes) {
   const packed = new Float32Array(bytes / 4);
   for (const pass of passes) {
@@ -41,8 +41,8 @@ function packWeights(network, passes, arrays, bytes) {
   return packed;
 }
 
-// The real matrix of a layer. A complex value is two neighbouring real ones, and its weight
-// A + i B is [[A, B], [-B, A]].
+// Returns the real weights and biases of a layer. A complex value is two neighbouring real ones, and a
+// complex weight A + i B is [[A, B], [-B, A]].
 function affine(layer, index, arrays) {
   const name = (part) => arrays[`layers.${index}.${part}`];
   const biases = name("bias");
@@ -74,8 +74,8 @@ function affine(layer, index, arrays) {
   };
 }
 
-// The elements of an axis that the means over `count` pixels depend on, and their weights: Lanczos
-// at some points of each pixel, as `render` adds a residual. `start` and `step` are its pixels.
+// Returns the elements of an axis that the means over `count` pixels depend on, and their weights:
+// Lanczos at `points` points of each pixel, as in `render`. Pixels begin at `start`, `step` apart.
 function lanczosTaps(length, start, step, count, points) {
   const firsts = new Float32Array(count);
   const weights = new Float64Array(count * MOST_TAPS);

@@ -1,14 +1,14 @@
-// Pointers on a canvas: one moves what is shown, two fingers and the wheel zoom.
+// Pointers on a canvas: dragging moves the view; two fingers and the wheel zoom.
 
-// Returns where an event is, in pixels of the canvas.
+// Returns the position of an event, in pixels of the canvas.
 function placeOn(canvas, event) {
   const box = canvas.getBoundingClientRect();
   const ratio = canvas.width / box.width;
   return [(event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio];
 }
 
-// `move` is called with pixels across and down, `zoomBy` with a factor and the place that stays, and
-// `hover` with the place of a pointer.
+// `move` is called with pixels across and down, `zoomBy` with a factor and the position that stays
+// fixed, and `hover` with the position of a pointer.
 function listenToPointers(canvas, { move, zoomBy, hover = () => {} }) {
   const pointers = new Map();
   canvas.addEventListener("pointerdown", (event) => {
@@ -22,7 +22,7 @@ function listenToPointers(canvas, { move, zoomBy, hover = () => {} }) {
     if (!before) return;
     const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
     pointers.set(event.pointerId, now);
-    const share = other ? 0.5 : 1; // two fingers move their middle
+    const share = other ? 0.5 : 1; // two fingers move the view by their midpoint
     move(share * (now[0] - before[0]), share * (now[1] - before[1]));
     if (other) {
       const far = (place) => Math.hypot(place[0] - other[0], place[1] - other[1]) || 1;

@@ -1,15 +1,15 @@
-// Pans and zooms a Deep Zoom pyramid: coarser tiles are shown until finer ones have come.
+// Pans and zooms a Deep Zoom pyramid. Coarser tiles are shown until finer ones are loaded.
 
-const MOST_TILES = 600; // kept; those that were seen longest ago are dropped
-const FINEST = 16; // screen pixels for a pixel of the image
-const STEP = 1.5; // of a key
+const MOST_TILES = 600; // kept; the least recently seen ones are dropped
+const FINEST = 16; // maximum screen pixels per pixel of the image
+const STEP = 1.5; // zoom factor of a key
 
 function showPyramid(pyramid) {
   const canvas = document.getElementById("canvas");
   const context = canvas.getContext("2d");
   const top = Math.ceil(Math.log2(Math.max(pyramid.width, pyramid.height, 1)));
   const tiles = new Map();
-  // the middle of the view, in pixels of the image, and screen pixels for each of these
+  // the centre of the view, in pixels of the image, and screen pixels per pixel of the image
   const view = { x: pyramid.width / 2, y: pyramid.height / 2, scale: 1 };
   let isDue = false;
 
@@ -36,7 +36,7 @@ function showPyramid(pyramid) {
       tile.onload = draw;
       tile.src = `image_files/${key}${pyramid.suffix}`;
     }
-    tiles.set(key, tile); // the last ones of a map are those that were seen last
+    tiles.set(key, tile); // so that the last ones of the map were seen last
     return tile;
   }
 
@@ -50,7 +50,7 @@ function showPyramid(pyramid) {
     context.clearRect(0, 0, canvas.width, canvas.height);
     context.imageSmoothingEnabled = view.scale < 2;
     const wanted = Math.min(top, Math.max(0, top + Math.ceil(Math.log2(view.scale))));
-    const coarsest = Math.max(0, Math.min(wanted, 8)); // one tile has all of the image there
+    const coarsest = Math.max(0, Math.min(wanted, 8)); // at level 8 one tile has the whole image
     for (let level = coarsest; level <= wanted; level++) drawLevel(level, level === wanted);
     for (const key of tiles.keys()) {
       if (tiles.size <= MOST_TILES) break;
@@ -61,7 +61,7 @@ function showPyramid(pyramid) {
   }
 
   function drawLevel(level, isWanted) {
-    const factor = 2 ** (top - level); // pixels of the image for one of the level
+    const factor = 2 ** (top - level); // pixels of the image per pixel of the level
     const width = Math.ceil(pyramid.width / factor), height = Math.ceil(pyramid.height / factor);
     const zoom = view.scale * factor;
     const left = canvas.width / 2 - view.x * view.scale;
@@ -72,7 +72,7 @@ function showPyramid(pyramid) {
       Math.min(Math.ceil(length / side), Math.ceil((room - start) / zoom / side));
     for (let row = first(above); row < end(above, canvas.height, height); row++) {
       for (let column = first(left); column < end(left, canvas.width, width); column++) {
-        // of coarser levels only what is there already, and the coarsest
+        // request no tiles of coarser levels, except for the coarsest
         if (!isWanted && level > 8 && !tiles.has(`${level}/${column}_${row}`)) continue;
         const tile = tileAt(level, column, row);
         if (!tile.complete || !tile.naturalWidth) continue;

@@ -1,10 +1,10 @@
-// How many samples a pixel has, and where they lie.
+// The number of samples of a pixel, and the mean of their offsets.
 
 const MOST_SAMPLES = 256;
 const FIRST_SAMPLES = 16;
 
-// As many samples of a pixel as `render` takes; `across` is its side in pixels of the image. Where
-// `render` would take one of several pixels that a pixel covers, more are taken here.
+// Returns the number of samples of a pixel that is `across` pixels of the image wide, as `render`
+// chooses it, but more where `render` takes one sample although the pixel covers several of the image.
 function samplesOf(network, across) {
   const thin = network.width === 1 || network.height === 1;
   if (network.footprint) {

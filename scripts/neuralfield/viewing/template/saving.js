@@ -1,6 +1,6 @@
-// Saving what is seen as a PNG.
+// Saves the view or the whole image as a PNG.
 
-// The part of the image that is seen, in fractions of its sides.
+// Returns the visible part of the image, in fractions of its sides.
 function seenBox() {
   const [left, top, right, bottom] = seen();
   const inside = (value, side) => Math.min(1, Math.max(0, value / side));

@@ -1,15 +1,15 @@
 // GLSL for every pass of a network, generated for its shape.
 //
-// A batch of points lies in array textures of CELLS_ACROSS columns, of whose layers each PLANES-th
-// belongs to one of the points of a cell: a fragment works on all points of its cell, so that it
-// reads a weight once for them. Values of a network's layer lie four in a texel; a pass computes some
-// of these texels, so that it reads a value once for them. Weights come as a uniform block that is in
-// the order in which the loop of the pass reads it.
+// A batch of points is in array textures of CELLS_ACROSS columns. Each cell has PLANES points: layer i
+// of a texture belongs to point i % PLANES. A fragment computes all points of its cell, so that it
+// reads a weight once for all of them. A texel holds four values of a network's layer; a pass computes
+// several texels, so that it reads an input once for all of them. Weights are in a uniform block, in
+// the order in which the loop of the pass reads them.
 
 const CELLS_ACROSS = 128;
 
-// Points of a cell. A GPU is bound by the values that it reads and takes 2; a software renderer is
-// bound by weights and takes 8.
+// Points of a cell: 2 on a GPU, which is limited by its reads of values, and 8 in a software renderer,
+// which is limited by its reads of weights.
 let PLANES = 2;
 
 const HEAD = `#version 300 es
@@ -51,8 +51,8 @@ vec2 point(int plane) {
   return at + (offset - spread.zw) * spread.xy;
 }`;
 
-// The body of a function of x, in GLSL and in WGSL by their words for constants and variables. The
-// GPU's own sine may be off by 5e-4 and more where its argument is large; this one by 1e-6.
+// The body of a sine of x, in GLSL or WGSL, given the keywords for constants and variables. The GPU's
+// own sine may be off by 5e-4 and more if its argument is large; this one by 1e-6.
 const sineBody = (constant, variable) => `
   ${constant} turns = round(x * 0.3183098861837907);
   ${variable} r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
@@ -69,8 +69,8 @@ const number = (value) => {
   return /[.e]/.test(text) ? text : `${text}.0`;
 };
 
-// An activation of four values z, in GLSL and in WGSL. They are multiplied by the frequency already
-// where it is linear; those of a wavelet are the real and the imaginary parts of two numbers.
+// Activations of four values z, in GLSL and in WGSL. If the frequency is only a factor, the weights
+// contain it already. For a wavelet, z is the real and imaginary parts of two numbers.
 const ACTIVATIONS = {
   sine: () => "sine(z)",
   "variable sine": ({ frequency }) => `sine(${number(frequency)} * (abs(z) + 1.0) * z)`,
@@ -91,8 +91,8 @@ const range = (count) => Array.from({ length: count }, (_, i) => i);
 
 const planes = (line, separator = "\n  ") => range(PLANES).map(line).join(separator);
 
-// One pass of a layer: `texels` texels of its values, each of so many factors.
-// `inputs` is how many values come in; `direct` is given where these are made of the coordinates.
+// One pass of a layer: `texels` texels of its values, each a product of `layer.factors` sums.
+// `inputs` is the number of input values; `direct` is given if they are made from the coordinates.
 function layerShader(layer, { inputs, texels, direct, last }) {
   const sums = texels * layer.factors;
   const columns = direct ? inputs : 4 * Math.ceil(inputs / 4);
@@ -134,7 +134,7 @@ void main() {
 }`;
 }
 
-// The end of a network: the value, with its weight where several networks share an image.
+// The end of a network: its value, times its weight if several networks share an image.
 function lastOf(network) {
   const value = (p) =>
     network.output === "sigmoid"
@@ -143,11 +143,11 @@ function lastOf(network) {
   if (!network.mosaic) return { declarations: "", finish: (p) => `out${p} = ${value(p)};` };
   return {
     declarations: `
-uniform sampler2DArray sum;  // of the networks before
+uniform sampler2DArray sum;  // over the previous networks
 uniform bool first;
-uniform vec4 pixels;  // factor and summand that make px of the image of a position
-uniform vec4 fades;  // px from which each side begins to fade: left, right, top, bottom
-uniform vec2 gradients[2];  // per px, at these sides; 0 where a network reaches the image's edge
+uniform vec4 pixels;  // factor and offset that convert a position to px of the image
+uniform vec4 fades;  // px at which the fade of each side begins: left, right, top, bottom
+uniform vec2 gradients[2];  // of the fades, per px; 0 where a network reaches the image's edge
 float rise(float share) { return 0.5 - 0.5 * cos(3.141592653589793 * clamp(share, 0.0, 1.0)); }
 float weight_at(vec2 p) {
   vec2 px = p * pixels.xy + pixels.zw;
@@ -162,7 +162,7 @@ float weight_at(vec2 p) {
   };
 }
 
-// Coordinates as they go into a first layer.
+// Coordinates as the inputs of a first layer.
 function directInputs(network) {
   if (network.encoding === "identity") return { type: "vec2", of: (p) => p, declarations: "" };
   const { width, height } = network;
@@ -195,8 +195,8 @@ void main() {
 }`;
 }
 
-// Random Fourier features, and Chebyshev polynomials after them. All passes have one shader, because
-// drivers take long to compile one.
+// Random Fourier features, and Chebyshev polynomials after them. All passes share one shader, because
+// drivers take long to compile a shader.
 function fourierShader(network, texels) {
   const { frequencies: count, degree } = network;
   const polynomials = `int number = index - ${2 * count};
@@ -226,7 +226,7 @@ float feature(int index, vec2 p) {
   return encodingShader(declarations, texels, ["int at = 4 * firstTexel;", ...lines].join("\n  "));
 }
 
-// Features of grids: the corners around a point, weighted; rows of the table take whole texels.
+// Features of grids: weighted sums of the corners around a point. Table rows are whole texels.
 function hashShader(network, first, texels) {
   const { features, levels } = network;
   const stride = Math.ceil(features / 4);
@@ -272,7 +272,7 @@ vec4 entry(int at) { return texelFetch(table, ivec2(at & ${TABLE_ACROSS - 1}, at
 
 const TABLE_ACROSS = 2048;
 
-// From the points of a batch to the means of its pixels, each rendered as a point of a tile.
+// Averages the points of a batch to pixels, each of which is drawn as a point of a tile.
 const REDUCE_VERTEX = `${HEAD}
 ${PIXELS}
 uniform vec2 size;
@@ -332,10 +332,10 @@ void main() {
 }`;
 }
 
-// The training image, enlarged or reduced by a filter as Pillow does it, or pixel by pixel.
+// The training image, resized by Lanczos as Pillow does it, or by the nearest pixel.
 const FILTER_SHADER = `${HEAD}
 uniform sampler2D image;
-uniform vec4 place;  // px of the image at the tile's corner, and from a pixel to the next
+uniform vec4 place;  // px of the image at the tile's corner, and the step from a pixel to the next
 uniform bool nearest;
 layout(location = 0) out vec4 colour;
 layout(location = 1) out vec4 uneven;

@@ -1,19 +1,19 @@
-// Tiles of the image at any scale: what is rendered, in which order, in slices of a frame's time.
+// Tiles of the image at any scale, rendered as jobs in slices of limited time.
 
 const MOST_TILES = 1200;
-const SMALLEST_SLICES = [256, 2048]; // points: fewer ones the more products each takes
+const SMALLEST_SLICES = [256, 2048]; // points; the more products a point takes, the fewer
 const LARGEST_SLICE = 1 << 22;
-const MOST_RUNNING = 32; // tiles that WebGPU has begun
-const FIRST_SLICE = 1 << 16; // points by WebGPU
+const MOST_RUNNING = 32; // tiles in progress with WebGPU
+const FIRST_SLICE = 1 << 16; // points: the minimum when WebGPU begins
 
-// The least and the most milliseconds that a slice may take. Work that a GPU has begun delays the
-// next frame; a software renderer would take more time for its many passes than for their points.
+// Minimum and maximum milliseconds of a slice. Submitted work delays the next frame, so that slices on
+// a GPU are short; in short slices, a software renderer would spend more time on passes than on points.
 const SLICE_MS = {
   gpu: { moving: [6, 10], still: [12, 30] },
   software: { moving: [30, 120], still: [120, 400] },
 };
 
-// Runs of columns, or rows, of pixels that the same networks of a mosaic cover.
+// Returns runs of pixel columns, or rows, each covered by the same networks of a mosaic.
 function runsOf(spans, start, step, count) {
   const runs = [];
   for (let i = 0; i < count; ++i) {
@@ -29,7 +29,7 @@ function runsOf(spans, start, step, count) {
   return runs;
 }
 
-// The regions of a grid of pixels: which networks render them, and where those have them.
+// Returns the regions of a grid of pixels, each with its networks and the grid's place in them.
 // `x`, `y` are px of the image at the grid's corner, `dx`, `dy` the sides of its pixels in px.
 function regionsOf(network, store, snapshot, { x, y, dx, dy, columns, rows }) {
   const arrays = (index) => () => store.arrays(index, snapshot);
@@ -118,7 +118,7 @@ class Tiles {
     return texture;
   }
 
-  // A render of the finished network, as a tile that is never dropped and has the whole image.
+  // Returns a render of the finished network as a tile of the whole image that is never dropped.
   previewTile(image) {
     const { width, height } = this.network;
     return {
@@ -143,8 +143,8 @@ class Tiles {
     return { texture, framebuffer: this.gpu.framebuffer([texture, this.flags]), used: 0 };
   }
 
-  // The work of a tile, which goes on after each `yield`; that gives the points that were rendered,
-  // or 0 where the GPU has to be waited for.
+  // Render a tile in steps. Each `yield` gives the number of points that were rendered, or 0 while the
+  // GPU is awaited.
   *fill(tile, kind, snapshot, grid, samples) {
     if (kind !== "network") {
       yield this.filter(tile, kind, grid);
@@ -166,7 +166,7 @@ class Tiles {
     }
   }
 
-  // Render a region by WebGPU; returns whether that was possible.
+  // Render a region with WebGPU. Returns false if the GPU was lost.
   *computed(tile, region, samples, correct) {
     const { compute, gpu } = this;
     let list = null;
@@ -194,7 +194,7 @@ class Tiles {
     }
   }
 
-  // Read a region of an attachment without stopping the page until it is there.
+  // Read a region of an attachment without blocking the page.
   *read(tile, attachment, { left, top, width, height }) {
     const { gl } = this;
     const buffer = gl.createBuffer();
@@ -235,7 +235,7 @@ class Tiles {
     return Math.max(1, Math.round((TILE_PX * TILE_PX * 400) / gpu.cost));
   }
 
-  // Returns whether the GPU is at the last slice still, whose time says how large the next is.
+  // Returns whether the GPU still works on the last slice. Its time determines the size of the next.
   isWaiting() {
     const { gl, fence } = this;
     if (!fence) return false;
@@ -246,7 +246,7 @@ class Tiles {
     }
     this.fence = null;
     if (fence.points > this.slice / 2) {
-      // WebGPU tells some time after a slice is done; the least time seen is nearly all waiting
+      // WebGPU reports the end of a slice late; the shortest time seen is nearly all delay
       const sinceMs = performance.now() - fence.since;
       if (fence.begun) this.waitMs = Math.min(this.waitMs, sinceMs);
       const took = Math.max(1, sinceMs - (fence.begun ? this.waitMs : 0));
@@ -258,15 +258,15 @@ class Tiles {
     return false;
   }
 
-  // Let WebGPU evaluate the network from now on, or WebGL where `compute` is null. The tiles that are
-  // wanted have to be asked for again.
+  // Let WebGPU evaluate the network from now on, or WebGL if `compute` is null. The jobs of the view
+  // are dropped and have to be requested again by `want`.
   useCompute(compute) {
     this.want([]);
     this.next = compute;
   }
 
-  // Do as much of the jobs as fits into a slice. WebGL works on one tile at a time; by WebGPU others
-  // are begun while the first are read back.
+  // Run jobs until the slice is full. WebGL works on one tile at a time; WebGPU starts further tiles
+  // while the first are read back.
   work() {
     const { gl } = this;
     if (this.isWaiting()) return;
@@ -306,7 +306,7 @@ class Tiles {
     return `${kind} ${snapshot} ${scale} ${column} ${row}`;
   }
 
-  // Tiles that cover a box in px of the image, at a scale, from the middle to the outside.
+  // Returns the tiles that cover a box in px of the image, at a scale, from the centre outwards.
   cover(scale, [left, top, right, bottom]) {
     const side = TILE_PX / scale;
     const { width, height } = this.network;
@@ -322,7 +322,7 @@ class Tiles {
     return found.sort((a, b) => a.far - b.far);
   }
 
-  // The job of a tile: its steps, and what puts it into the cache.
+  // Returns the job of a tile: `steps` renders it, and `end` puts it into the cache.
   job(kind, snapshot, scale, { column, row }, isCoarse) {
     const side = TILE_PX / scale;
     const [x, y] = [column * side, row * side];
@@ -350,7 +350,7 @@ class Tiles {
     return job;
   }
 
-  // Replace the jobs of the view by those that it needs now; what has begun of these goes on.
+  // Replace the jobs of the view by those that it needs now; those already in progress continue.
   want(wanted) {
     const needed = new Set(wanted.map((job) => job.key));
     const going = new Set();
@@ -364,7 +364,7 @@ class Tiles {
     this.jobs = [...rest, ...this.jobs.filter((job) => job.isLasting)];
   }
 
-  // Pixels of a part of the image at a size of its own: RGBA, row by row.
+  // Render a part of the image at any size; the promise yields RGBA pixels, row by row.
   // `box` is left, top, right and bottom in fractions of the image's sides.
   pixels({ kind = "network", snapshot, width, height, box = [0, 0, 1, 1], samples }) {
     const dx = ((box[2] - box[0]) * this.network.width) / width;

@@ -1,4 +1,4 @@
-// The page: what is seen, and how it is moved, played, compared and saved.
+// The page: the view, which can be moved, played, compared and saved.
 
 const page = JSON.parse(document.getElementById("page").textContent);
 const network = page.network ?? { width: 1, height: 1 };
@@ -12,7 +12,7 @@ let isFitted = true;
 let isStale = true;
 let isPlaying = false;
 let isDue = false;
-let finished = 0; // tiles when the screen was drawn
+let finished = 0; // number of finished tiles when the screen was last drawn
 let playedAt = 0;
 let movedAt = 0;
 let planned = [];
@@ -28,7 +28,7 @@ function fit() {
   const ratio = canvas.width / canvas.clientWidth || 1;
   const [across, down] = [canvas.width, canvas.height - ratio * page.margins];
   const zoom = 0.94 * Math.min(across / network.width, down / network.height);
-  // a whole number of pixels for each of the image's, where that costs little
+  // a whole number of screen pixels per pixel of the image, if that costs little size
   state.zoom = zoom > 3 ? Math.floor(zoom) : zoom;
   [state.x, state.y] = [network.width / 2, network.height / 2];
   isFitted = true;
@@ -44,7 +44,7 @@ function resized() {
   placePreview();
 }
 
-// The preview lies where the canvas will show it.
+// Place the preview where the canvas will show the image.
 function placePreview() {
   const ratio = canvas.width / canvas.clientWidth || 1;
   const [left, top] = origin();
@@ -63,7 +63,7 @@ function changed() {
   describe();
 }
 
-// Returns the place of the image on the screen, in whole pixels, so that tiles meet the pixels.
+// Returns the image's position on the screen, in whole pixels, so that tiles align with pixels.
 function origin() {
   return [canvas.width / 2 - state.x * state.zoom, canvas.height / 2 - state.y * state.zoom].map(Math.round);
 }
@@ -73,7 +73,7 @@ function seen() {
   return [-left, -top, canvas.width - left, canvas.height - top].map((px) => px / state.zoom);
 }
 
-// The kinds of tiles that are needed, and the parts of the screen that they fill.
+// Returns the kinds of tiles that are needed, and the parts of the screen that they fill.
 function layers() {
   const kind = compared();
   const split = Math.round((canvas.width * part("split").value) / 100);
@@ -88,8 +88,8 @@ const snapshotOf = (kind, snapshot) => (kind === "network" ? snapshot : LAST);
 const has = (kind, snapshot, scale, { column, row }) =>
   tiles.cache.has(Tiles.key(kind, snapshot, scale, column, row));
 
-// Scales from coarse to exact: the first one takes about two frames. Coarse ones are powers of two, so
-// that their tiles are finished and stay while the zoom moves.
+// Returns scales from coarse to exact; the first takes about two frames to render. Coarse scales are
+// powers of two, so that their tiles get finished and stay valid while the zoom changes.
 function scales() {
   const pixels = canvas.width * canvas.height;
   const factor = Math.min(24, Math.sqrt(pixels / Math.max(1, tiles.pointsPerMs * 30)));
@@ -128,10 +128,10 @@ function plan() {
   tiles.want(wanted);
 }
 
-// Returns whether the preview is at least as fine as a network would be at a scale.
+// Returns whether the preview shows a snapshot at least as finely as tiles of a scale.
 const hasPreview = (snapshot, scale) => snapshot === LAST && tiles.preview.scale >= scale;
 
-// Returns whether the network of the slider can be shown instead of the one before.
+// Returns whether the snapshot of the slider can be shown instead of the previous one.
 function isReady() {
   if (hasPreview(state.snapshot, planned[0])) return true;
   const box = boxOf(layers()[0]);
@@ -162,7 +162,7 @@ function frame(now) {
   }
 }
 
-// Between frames the GPU goes on with a still view; while the view moves, it has a slice for each.
+// Between frames the GPU continues if the view is still; if the view moves, each frame has one slice.
 function later() {
   if (isDue || !tiles.isBusy) return;
   isDue = true;
@@ -179,7 +179,8 @@ function later() {
   });
 }
 
-// The first snapshots differ little, so that a training is played in about eight seconds.
+// Show the next snapshot when it is due. All are shown for the same time, about eight seconds in total;
+// the first ones differ little.
 function play(now) {
   if (now - playedAt < Math.min(400, 8000 / (LAST + 1)) || state.shown !== state.snapshot) return;
   playedAt = now;
@@ -236,7 +237,7 @@ function move(x, y) {
   changed();
 }
 
-// A message, and the render instead.
+// Show a message, and the preview instead of the network.
 function refuse(error) {
   tiles = null;
   part("message").textContent = `The network cannot be evaluated here: ${error.message}. This is its render.`;
@@ -280,7 +281,7 @@ async function open() {
   start();
   showSnapshot(LAST);
   requestAnimationFrame(frame);
-  // what a browser has against WebGPU is no fault of the page: WebGL does it, too
+  // errors of WebGPU are ignored, because WebGL can render the page, too
   useCompute(await NetworkInCompute.create(network).catch(() => null));
 }
 

@@ -1,4 +1,4 @@
-// The weights inside the page: the finished network's, and how those of its snapshots differ.
+// The weights embedded in the page: the finished network's, and differences between its snapshots.
 
 async function inflated(text) {
   const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
@@ -7,9 +7,9 @@ async function inflated(text) {
 }
 
 class StoredWeights {
-  // `layout` names the arrays of a network; `bytes` has their numbers in planes: the first byte of
-  // all numbers of an array, then the second of all. For each network there is first the finished
-  // one, then for each snapshot the differences from the one before.
+  // `layout` names the arrays of a network. For each network, `bytes` has the finished arrays, and then
+  // the differences of each snapshot from the previous one. Both are in planes: the first bytes of all
+  // numbers of an array, or of a snapshot, then the second bytes, and so on.
   constructor(layout, bytes) {
     this.layout = layout;
     this.bytes = bytes;
@@ -22,7 +22,7 @@ class StoredWeights {
     this.running = layout.networks.map(() => ({ snapshot: -1, numbers: null }));
   }
 
-  // Arrays of a network by name; after the last snapshot comes the finished network.
+  // Returns the arrays of a network by name; the finished network's for an index past all snapshots.
   arrays(index, snapshot) {
     this.finals[index] ??= this.finished(index);
     if (snapshot >= this.layout.snapshots) return this.finals[index];
@@ -40,7 +40,7 @@ class StoredWeights {
   }
 
   // Returns the residual of the finished network, and how many times finer than the image it is, or
-  // null; it lies after all networks.
+  // null if there is none. It is stored after all networks.
   residual() {
     const { residual, networks } = this.layout;
     if (!residual) return null;
@@ -48,7 +48,7 @@ class StoredWeights {
     return { values: this.numbers(networks.length * this.networkBytes, size, 2, step), scale };
   }
 
-  // Numbers of 4 bytes, or of 2 in whole steps, from their planes.
+  // Decode numbers from planes: floats of 4 bytes, or integers of 2 bytes, multiplied by `step`.
   numbers(start, size, bytes, step) {
     const whole = new Uint8Array(size * bytes);
     for (let plane = 0; plane < bytes; ++plane) {
@@ -58,7 +58,7 @@ class StoredWeights {
     return Float32Array.from(new Int16Array(whole.buffer), (code) => code * step);
   }
 
-  // Snapshots are sums of differences, each a whole number of steps; even codes are positive.
+  // A snapshot is the sum of the differences so far, each a number of steps; odd codes are negative.
   learning(index, snapshot) {
     const running = this.running[index];
     if (running.snapshot > snapshot || !running.numbers) {

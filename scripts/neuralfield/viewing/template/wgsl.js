@@ -1,21 +1,21 @@
-// A network as WebGPU compute shaders, where a browser has them: much faster than the passes of WebGL.
+// WebGPU compute shaders of a network, for browsers that have them: much faster than WebGL's passes.
 //
-// A workgroup takes POINTS_OF_GROUP points through all layers. Values of a layer lie four in a vector
-// in the workgroup's memory; a thread makes four outputs of 8 points, so that a weight that it reads
-// serves for 8 points and a value for 4 outputs. A second shader makes means of pixels from points.
+// A workgroup computes all layers of `groupPoints` points. The workgroup's memory has the values of a
+// layer in vectors of four. A thread computes four outputs of 8 points, so that it reads a weight once
+// for 8 points and a value once for 4 outputs. A second shader averages points to pixels.
 
 const POINTS_OF_THREAD = 8;
 
 const WGSL_HEAD = `
 struct About {
   region: vec4i,  // left, top and width in pixels of the tile; the first pixel of the run
-  batch: vec4i,  // samples of a pixel; whether pixels are listed; pixels of the run; where they begin
-  result: vec4i,  // cells of a plane of the result; whether this network is the image's first
+  batch: vec4i,  // samples of a pixel; whether pixels are listed; pixels of the run; its first slot
+  result: vec4i,  // cells of a plane of the result; whether this network is the region's first
   place: vec4f,  // position of the tile's corner, and the step from a pixel to the next
   spread: vec4f,  // sides that the samples of a pixel are spread over; mean of their offsets
-  pixels: vec4f,  // factor and summand that make px of the image of a position
-  fades: vec4f,  // px from which each side begins to fade: left, right, top, bottom
-  gradients: vec4f,  // per px, at these sides; 0 where a network reaches the image's edge
+  pixels: vec4f,  // factor and offset that convert a position to px of the image
+  fades: vec4f,  // px at which the fade of each side begins: left, right, top, bottom
+  gradients: vec4f,  // of the fades, per px; 0 where a network reaches the image's edge
 }
 @group(0) @binding(0) var<uniform> about: About;
 @group(0) @binding(1) var<storage, read_write> points: array<vec4f>;`;
@@ -51,7 +51,7 @@ fn weight_at(p: vec2f) -> f32 {
   return across * down;
 }`;
 
-// Four values of what the first layer gets of a position p, from the one with the number 4 * texel on.
+// Four inputs of the first layer at a position p, from number 4 * texel on.
 function wgslEncoding(network) {
   if (network.encoding === "identity") {
     return "fn encode(texel: u32, p: vec2f) -> vec4f { return vec4f(p, 0.0, 0.0); }";
@@ -118,8 +118,8 @@ fn feature(index: u32, p: vec2f) -> f32 {
 ${four}`;
 }
 
-// The shader from points to values. `passes` say where weights lie; `across` is how many vectors the
-// values of a point take.
+// The shader that computes the values of points. `passes` have the offsets of weights; `across` is the
+// number of vectors for the values of a point.
 function wgslNetwork(network, passes, { groupPoints, threads, across }) {
   const activations = network.layers.slice(0, -1).map((layer, index) =>
     `fn activation${index}(z: vec4f) -> vec4f { return ${ACTIVATIONS[layer.activation](layer)}; }`);
@@ -207,8 +207,8 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
 }`;
 }
 
-// The shader from points to pixels: means in planes as the textures of WebGL have them, and after
-// these whether the samples of a pixel differ so much that more are needed.
+// The shader that averages points to pixels: it writes means in planes like the textures of WebGL, and
+// after them the range of each pixel's samples, which shows whether more samples are needed.
 function wgslMeans(channels) {
   const kept = { 1: "xxxx", 3: "xyzz", 4: "xyzw" }[channels];
   return `${WGSL_HEAD}
