@@ -8,7 +8,7 @@ class Comparison {
     this.stage = figure.querySelector(".stage");
     this.range = figure.querySelector("input");
     this.zoom = 1;
-    [this.x, this.y] = [0, 0]; // the corner that is seen, in parts of the image's sides
+    [this.x, this.y] = [0, 0]; // the view's top left corner, in fractions of the image's sides
     this.pointers = new Map();
     for (const select of figure.querySelectorAll("select")) {
       select.addEventListener("change", () => this.show(select));
@@ -36,7 +36,7 @@ class Comparison {
     image.alt = select.selectedOptions[0].textContent;
   }
 
-  // Returns the position of a pointer, in parts of the stage.
+  // Returns the position of a pointer, in fractions of the stage's sides.
   at(event) {
     const box = this.stage.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
@@ -78,7 +78,7 @@ class Comparison {
     event.preventDefault();
   }
 
-  // The line is taken where it is near, or where there is nothing to move.
+  // A pointer drags the line if it is near the line, or if the image is not zoomed.
   down(event) {
     this.stage.setPointerCapture(event.pointerId);
     const place = this.at(event);
@@ -106,7 +106,7 @@ class Comparison {
 
 for (const figure of document.querySelectorAll(".compare")) new Comparison(figure);
 
-// Time-lapses play while they are seen, unless someone has stopped them.
+// Time-lapses play while they are visible, unless the reader has paused them.
 const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
@@ -127,7 +127,7 @@ for (const video of document.querySelectorAll("video")) {
   seen.observe(video);
 }
 
-// A table sorts by the numbers that its cells name, or else by their words; what is missing is last.
+// Sorts rows by the `data-value` of their cells, or by their text if there is none; empty cells are last.
 function sorted(rows, column, sign) {
   const of = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
   return rows.sort((a, b) => {
