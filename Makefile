@@ -1,4 +1,4 @@
-# `make help` lists what there is to make.
+# `make help` lists the targets.
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 CORES ?= all
 ARGS ?=
 
-# Snakemake ends with a traceback where the user's cache folder takes no files.
+# Snakemake ends with a traceback if it cannot write files in the user's cache folder.
 export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 	probe="$$cache/neuralfield/probe.$$$$"; { mkdir -p "$$cache/neuralfield" && \
 	head -c 65536 /dev/zero > "$$probe" && rm "$$probe" && echo "$$cache"; } 2>/dev/null \
@@ -91,8 +91,8 @@ $(VENV)/installed-docs: $(VENV)/installed
 	$(BIN)/python .ci/install.py docs
 	@touch $@
 
-# The executor plugin has a folder of its own: any Snakemake that finds it is slow to start where
-# SLURM's commands are installed and no SLURM runs.
+# The executor plugin is installed in a folder of its own, because any Snakemake that finds it starts
+# slowly if SLURM's commands are installed but SLURM does not run.
 $(VENV)/installed-slurm: $(VENV)/installed-test
 	tool=pip; $(BIN)/python -m pip --version > /dev/null 2>&1 || tool="uv pip"; \
 	$(BIN)/python -m $$tool install --quiet --no-deps --upgrade \
