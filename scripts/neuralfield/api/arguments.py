@@ -39,8 +39,8 @@ def require_output(where: str, value: Any) -> Path:
     """Return the path of a file to write, or raise an error if its folder does not exist."""
     path = require_path(where, value)
     if not path.parent.is_dir():
-        found, remedy = f"{path}; no folder {path.parent}", "make it, or correct its name"
-        raise MissingFileError(where, found, "a file in a folder that is there", remedy)
+        found, remedy = f"{path}; no folder {path.parent}", "create it, or correct its name"
+        raise MissingFileError(where, found, "a file in an existing folder", remedy)
     return path
 
 
@@ -70,7 +70,7 @@ def as_array(where: str, values: Any) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InvalidInputError(where, str(error), "rows of one length") from error
+        raise InvalidInputError(where, str(error), "rows of equal length") from error
 
 
 def require_function(where: str, value: Any) -> None:
@@ -130,7 +130,9 @@ def render_sides(
     if width * height > 1e6 * max_megapixels:
         found = f"{width:,} x {height:,} pixels"
         expected = f"at most {max_megapixels:g} megapixels"
-        raise InvalidInputError("size", found, expected, "render less, or raise max_megapixels")
+        raise InvalidInputError(
+            "size", found, expected, "render fewer pixels, or raise max_megapixels"
+        )
     return width, height
 
 

@@ -25,7 +25,7 @@ def enlarge(chosen: Namespace) -> None:
     output = Path(chosen.output or f"{Path(chosen.image).stem}_{chosen.size}.png")
     require_png("--output", output)
     if output.exists() and output.samefile(chosen.image):
-        raise InputError("--output", f"{output}, the image itself", "another file", "")
+        raise InputError("--output", f"{output}, which is the input image", "another file", "")
     # checked before the training, so that errors are not raised only after it
     shape = ImageShape(*_sides(Path(chosen.image)), channels=3)
     render_sides(shape, chosen.size, chosen.crop, chosen.max_megapixels)

@@ -20,10 +20,10 @@ Fit a small neural network to an image, and render it at any size.
   neuralfield fit photo.jpg                writes photo.field/ only
   neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
   neuralfield view photo.field             writes photo.html, to zoom and share
-  neuralfield info photo.field             says what is in it
+  neuralfield info photo.field             prints what it contains
 
-`neuralfield COMMAND --help` lists the options of a command. A fit that is interrupted goes on when
-the same command is given again. `--crop 0.2 0.2 0.6 0.6` renders a part, in fractions of the sides.
+`neuralfield COMMAND --help` lists the options of a command. To resume an interrupted fit, run the
+same command again. `--crop 0.2 0.2 0.6 0.6` renders a part, in fractions of the sides.
 """
 _FIT_EXAMPLES = """\
 examples:
@@ -54,7 +54,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
         "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
-        "info": (partial(_add_model, action=info), "say what a file holds", ""),
+        "info": (partial(_add_model, action=info), "print what a file contains", ""),
     }
     if arguments and arguments[0] in parsers:
         add, description, examples = parsers[arguments[0]]
@@ -69,7 +69,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=__version__)
     _fit_parser(parser)
     _add_size_and_crop(parser)
-    parser.add_argument("-o", "--output", metavar="PNG", help="default: IMAGE_SIZE.png, here")
+    parser.add_argument(
+        "-o", "--output", metavar="PNG", help="file to write; default: IMAGE_SIZE.png"
+    )
     parser.set_defaults(action=enlarge)
     if not arguments:
         parser.print_help()
@@ -89,39 +91,55 @@ def _parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser
 
 def _fit_parser(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("image", metavar="IMAGE", help="a PNG, JPEG, TIFF, WebP ...")
+    add("image", metavar="IMAGE", help="image file: PNG, JPEG, TIFF, WebP, ...")
     add(
         "--preset",
         choices=[*PRESETS, "auto"],
-        help="settings that were measured: line_art for drawings and prints, quality for"
-        " photographs, fast for a close fit in a moment; default: auto, one of the first two",
+        help="ready-made settings: line_art for drawings and prints, quality for photographs,"
+        " fast for a close fit in seconds; default: auto, which selects line_art or quality",
     )
-    add("--field", metavar="TYPE", help="instead: siren, finer, wire, gauss, fourier, hashgrid ...")
+    add(
+        "--field",
+        metavar="TYPE",
+        help="type of network instead of a preset: siren, finer, wire, gauss, fourier, hashgrid,"
+        " ...",
+    )
     add(
         "--seconds",
         type=_seconds,
         metavar="S",
-        help="to train for: 60, 90s, 5m; default: the steps of the preset, and on a processor two"
-        " minutes at most",
+        help="training time: 60, 90s, 5m; default: the number of steps of the preset, on a CPU at"
+        " most two minutes",
     )
-    add("--steps", type=int, metavar="N", help="to train for, instead of a time")
+    add(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="number of training steps, instead of a training time",
+    )
     add(
         "--train-size",
         type=_pixels,
         metavar="N",
-        help="longer side in pixels that the image is reduced to before; default: 256",
+        help="longer side in pixels of the training image; default: 256",
     )
-    add("--seed", type=int, default=0, metavar="N", help="another one gives another network")
+    add(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random seed: another seed gives another network; default: 0",
+    )
     add(
         "--set",
         action="append",
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="another setting, of docs/fields.md or of the section training of config.yaml, or how"
-        " the image is read: mode, or max_megapixels for one above 100",
+        help="any other setting in docs/fields.md or in the section training of config.yaml;"
+        " also mode, and max_megapixels for an image of more than 100 megapixels",
     )
-    add("--folder", metavar="FOLDER", help="for the network; default: IMAGE.field, here")
+    add("--folder", metavar="FOLDER", help="folder to write the network to; default: IMAGE.field")
     _add_device(parser)
     parser.set_defaults(action=fit)
 
@@ -129,19 +147,23 @@ def _fit_parser(parser: argparse.ArgumentParser) -> None:
 def _render_parser(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, render)
     _add_size_and_crop(parser)
-    parser.add_argument("-o", "--output", metavar="PNG", help="default: MODEL_SIZE.png, here")
+    parser.add_argument(
+        "-o", "--output", metavar="PNG", help="file to write; default: MODEL_SIZE.png"
+    )
     _add_device(parser)
 
 
 def _view_parser(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, view)
-    parser.add_argument("-o", "--output", metavar="HTML", help="default: MODEL.html, here")
+    parser.add_argument("-o", "--output", metavar="HTML", help="file to write; default: MODEL.html")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_device(parser)
 
 
 def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a folder of a fit, or a model.safetensors")
+    parser.add_argument(
+        "model", metavar="MODEL", help="folder written by fit, or a model.safetensors file"
+    )
     parser.set_defaults(action=action)
 
 
@@ -161,13 +183,13 @@ def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
         metavar=("LEFT", "TOP", "RIGHT", "BOTTOM"),
         help="the part to render, in fractions of the sides",
     )
-    parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="of each channel")
+    parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="bits per channel")
     parser.add_argument(
         "--max-megapixels",
         type=float,
         default=400.0,
         metavar="N",
-        help="a larger render is refused; default: 400",
+        help="maximum size of a render in megapixels; default: 400",
     )
 
 
@@ -180,13 +202,13 @@ def _seconds(text: str) -> float:
     try:
         return float(text) if seconds is None else seconds
     except ValueError:
-        message = f"{text!r} is no time like 60, 90s, 30m or 2h"
+        message = f"{text!r} is not a duration such as 60, 90s, 30m or 2h"
         raise argparse.ArgumentTypeError(message) from None
 
 
 def _pixels(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of pixels >= 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of pixels >= 1")
     return int(text)
 
 

@@ -128,7 +128,7 @@ MISTAKES = {
     "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
     "a folder for a render": (
         ["photo.jpg", "--seconds", "99", "-o", "typo/large.png"],
-        "--output: typo/large.png; no folder typo; expected a file in a folder that is there",
+        "--output: typo/large.png; no folder typo; expected a file in an existing folder",
     ),
     "a name": (["photo.jpg", "-o", "large.jpg"], "a name that ends in .png"),
 }
@@ -147,7 +147,9 @@ def test_the_image_itself_is_not_written_over(photo, capsys):
     Image.new("L", (8, 8)).save("image.png")
     with pytest.raises(SystemExit):
         main(["image.png", "-o", "image.png"])
-    assert "the image itself" in capsys.readouterr().err and Image.open("image.png").size == (8, 8)
+    assert "which is the input image" in capsys.readouterr().err and Image.open(
+        "image.png"
+    ).size == (8, 8)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo):
     process.send_signal(signal.SIGINT)
     _, shown = process.communicate(timeout=60)
     assert process.returncode == 130, shown
-    assert shown.count("\n") == 1 and "the same command goes on from there" in shown
+    assert shown.count("\n") == 1 and "run the same command again to resume" in shown
     main(command[3:])
     expected = ["fit", "photo.jpg", *steps, "--folder", "whole", *TINY]
     main(expected)
