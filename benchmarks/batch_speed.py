@@ -108,13 +108,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
     add("--device", choices=("cpu", "gpu"), default="cpu", help="device to measure")
-    add("--networks", type=int, help="how many; 16 if not given, on a GPU 64")
-    add("--width", type=int, help="width of a network; 32 if not given, on a GPU 64")
+    add("--networks", type=int, help="number of networks (default: 16, or 64 on a GPU)")
+    add("--width", type=int, help="width of a network (default: 32, or 64 on a GPU)")
     add("--layers", type=int, default=2, help="hidden layers of a network")
-    add("--size", type=int, help="side of the image in pixels; 64 if not given, on a GPU 128")
-    add("--steps", type=int, default=300, help="steps of a training; not on a GPU")
-    add("--rounds", type=int, default=5, help="runs of each kind; not on a GPU")
-    add("--cores", type=int, default=available_cores(), help="Snakemake's cores; not on a GPU")
+    add("--size", type=int, help="side of the image in pixels (default: 64, or 128 on a GPU)")
+    add("--steps", type=int, default=300, help="steps of a training; ignored on a GPU")
+    add("--rounds", type=int, default=5, help="runs of each kind; ignored on a GPU")
+    add("--cores", type=int, default=available_cores(), help="Snakemake's cores; ignored on a GPU")
     return parser
 
 

@@ -73,8 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     ConfigNetworks.add_options(parser, ROOT / "config.yaml")
     add_image_options(parser)
-    add("--seconds", type=float, default=138, help="of training, on a machine without other work")
-    add("--batches", nargs="+", type=int, help="pixels of each step; the network's if not given")
+    add("--seconds", type=float, default=138, help="training time on an otherwise idle machine")
+    add(
+        "--batches", nargs="+", type=int, help="pixels of each step (default: those of the network)"
+    )
     return parser
 
 

@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
     add("--python", nargs="+", default=[sys.executable], help="interpreters to install into")
-    add("--limit-s", type=float, default=120.0, help="the most seconds that it may take")
+    add("--limit-s", type=float, default=120.0, help="maximum seconds of an installation")
     return parser
 
 

@@ -182,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--parts", default="steps,drawing", help="names, separated by commas")
     add("--rows", default="", help="part steps: only rows whose names contain this")
     add("--rounds", type=int, default=9, help="samples of each system; medians are reported")
-    add("--sample-s", type=float, default=0.5, help="least seconds of a sample")
+    add("--sample-s", type=float, default=0.5, help="minimum seconds of a sample")
     add("--drawing-side", type=int, default=512, help="part drawing: the image's sides in pixels")
     return parser
 

@@ -148,9 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--image", default="lion_cub", help="an image of config.yaml")
     add("--field", default="siren", help="a field of config.yaml")
-    add("--seeds", type=int, default=5, help="how many random seeds, from 0")
+    add("--seeds", type=int, default=5, help="number of random seeds, from 0")
     add("--share", type=float, default=0.5, help="part of each batch that is chosen by detail")
-    add("--steps", type=int, help="steps of each training; config.yaml's if not given")
+    add("--steps", type=int, help="steps of each training; default: as in config.yaml")
     add("--look-every", type=int, default=25, help="steps between two counts of wrong pixels")
     add("--by", nargs="+", choices=DENSITIES, default=list(DENSITIES))
     add("--device", choices=("cpu", "gpu"), default="cpu", help="device to use")

@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "threads")
     add = parser.add_argument
     add("--held-out", action="store_true", help="measure the shipped settings on held-out digits")
-    add("--seeds", type=int, default=1, help="how many random seeds, from 0")
+    add("--seeds", type=int, default=1, help="number of random seeds, from 0")
     add("--only", default="", help="only candidates whose names contain this")
     return parser
 

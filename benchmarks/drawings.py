@@ -146,8 +146,8 @@ def _print_means(network: str, rows: list[DrawingScore]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device", "threads")
     add = parser.add_argument
-    add("--set", choices=SETS, default="a", help="a to tune by, b to judge by")
-    add("--write", type=Path, metavar="FOLDER", help="where to write the drawings; nothing else")
+    add("--set", choices=SETS, default="a", help="a for tuning, b for evaluation")
+    add("--write", type=Path, metavar="FOLDER", help="write the drawings to this folder, and exit")
     add("--folder", type=Path, help="a folder with the drawings as PNG files")
     add("--greys", nargs=2, type=float, default=[0, 1], help="values of ink and paper, 0 to 1")
     add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of drawings")

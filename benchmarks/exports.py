@@ -56,7 +56,7 @@ def differences(kind: str, steps: int, folder: Path) -> list[float | None]:
 def main() -> None:
     """Print a row for each field."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=200, help="of each training")
+    parser.add_argument("--steps", type=int, default=200, help="steps of each training")
     steps = parser.parse_args().steps
     print("| field | ONNX | `to_torch` | NumPy reader | PyTorch reader |\n|---|---|---|---|---|")
     for kind in FIELDS:

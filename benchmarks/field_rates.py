@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="YAML",
         help="settings of the fields",
     )
-    add("--optimizer", choices=("adam", "muon"), default="adam", help="how steps are taken")
+    add("--optimizer", choices=("adam", "muon"), default="adam", help="optimizer of the trainings")
     add("--side", type=int, default=96, help="longer side of the training images in pixels")
     add("--steps", type=int, default=300, help="steps of each training")
     add("--batch-pixels", type=int, default=256, help="pixels of a step")

@@ -201,8 +201,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device")
     add = parser.add_argument
     add("--megapixels", type=float, nargs="+", default=[4, 1200], help="sizes of the images")
-    add("--folder", type=Path, default=Path("gigapixel"), help="where everything is made")
-    add("--phases", nargs="+", choices=PHASES, default=list(PHASES), help="what is made")
+    add("--folder", type=Path, default=Path("gigapixel"), help="folder for all files")
+    add("--phases", nargs="+", choices=PHASES, default=list(PHASES), help="phases to run")
     add("--cores", type=int, default=available_cores(), help="Snakemake's cores")
     add("--jobs", type=int, default=4, help="jobs that train tiles, all at the same time")
     add("--gpus", type=int, default=1, help="GPUs that these jobs are shared by")
@@ -210,14 +210,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--steps", type=int, default=500, help="steps of each tile")
     add("--batch", type=int, default=32_768, help="pixels of each step")
-    add("--learning-rate", type=float, default=0.02, help="of the first step")
+    add("--learning-rate", type=float, default=0.02, help="learning rate of the first step")
     add("--levels", type=int, default=12, help="grids of a network")
     add("--features", type=int, default=2, help="numbers at each corner of a grid")
     add("--log2-table-size", type=int, default=16, help="binary logarithm of a grid's corners")
     add("--base-resolution", type=int, default=32, help="cells of the coarsest grid")
     add("--hidden-layers", type=int, default=2, help="layers after the grids")
     add("--width", type=int, default=64, help="width of these layers")
-    add("--samples", action="store_true", help="note what the threads of the jobs do")
+    add("--samples", action="store_true", help="sample the stacks of the jobs' threads")
     return parser
 
 

@@ -81,13 +81,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--fidelity", action="store_true", help="add the part fidelity")
     add("--device", choices=("gpu", "cpu"), default="gpu", help="device to measure")
     add("--rows", default="", help="part steps: only rows whose names contain this")
-    add("--part-limit-s", type=float, default=300.0, help="about how long a part may take")
+    add("--part-limit-s", type=float, default=300.0, help="approximate maximum seconds of a part")
     add("--photo", type=Path, default=images.PHOTO, help="colour image of part fidelity")
     add("--drawing", type=Path, default=images.DRAWING, help="grey image of fidelity and original")
     add("--footprint-points", type=int, default=9, help="points in each pixel")
     add("--drawing-width", type=int, default=8192, help="width of the render in pixels")
     add("--original-epochs", type=int, default=803_000, help="epochs of part original")
-    add("--original-learning-rate", type=float, help="found by short runs if not given")
+    add(
+        "--original-learning-rate",
+        type=float,
+        help="learning rate of part original (default: found by short runs)",
+    )
     return parser
 
 

@@ -71,8 +71,8 @@ def main(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
-    add("--rounds", type=int, default=3, help="rounds, of which the least counts")
-    add("--limit", type=float, help="the most that a script may take, in times NumPy's import")
+    add("--rounds", type=int, default=3, help="number of rounds; the minimum is reported")
+    add("--limit", type=float, help="maximum time of a script, as a multiple of NumPy's import")
     return parser
 
 

@@ -103,9 +103,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device", "threads")
     add = parser.add_argument
     add("photographs", nargs="+", type=Path, help="photographs to set into the pages, in turn")
-    add("--set", choices=PAGES, default="a", help="a to tune by, b to judge by")
-    add("--kinds", nargs="+", help="kinds of pages; all of the set if not given")
-    add("--networks", nargs="+", default=["siren_footprint"], help="with changed settings")
+    add("--set", choices=PAGES, default="a", help="a for tuning, b for evaluation")
+    add("--kinds", nargs="+", help="kinds of pages (default: all of the set)")
+    add(
+        "--networks", nargs="+", default=["siren_footprint"], help="networks, with changed settings"
+    )
     add("--side", type=int, default=200, help="side of the training images in pixels")
     add("--factor", type=int, default=4, help="how many times larger the renders are")
     add("--save", type=Path, metavar="FOLDER", help="where renders are kept")

@@ -50,7 +50,7 @@ def _measured(row: StepRow, reference: Any, device: Device, report: Report) -> d
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "output")
     parser.add_argument("--rows", default="", help="only rows whose names contain this")
-    parser.add_argument("--limit-s", type=float, default=300.0, help="about how long it may take")
+    parser.add_argument("--limit-s", type=float, default=300.0, help="approximate maximum seconds")
     return parser
 
 

@@ -215,13 +215,13 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("folder", type=Path, help="a folder of photographs")
     add("--networks", nargs="+", default=["quality"], help="networks, with changed settings")
-    add("--engine", choices=ENGINES, default="auto", help="what takes the steps")
+    add("--engine", choices=ENGINES, default="auto", help="engine that computes the steps")
     add("--mixtures", nargs="+", default=[], metavar="1+2", help="networks to average")
     add("--seeds", type=int, default=1, help="networks of each kind for each photograph")
     add("--first-seed", type=int, default=0, help="the first random seed")
     add("--side", type=int, default=192, help="longest side of the training images in pixels")
     add("--factor", type=int, default=4, help="how many times larger the renders are")
-    add("--limit-s", type=float, default=np.inf, help="seconds after which no fit is begun")
+    add("--limit-s", type=float, default=np.inf, help="seconds after which no further fit begins")
     add("--output", type=Path, help="CSV with the gains of each photograph")
     return parser
 

@@ -238,9 +238,18 @@ def _parser() -> argparse.ArgumentParser:
         default=_PAPER_SIDE_PX,
         help="pixels of a side, 'as in the paper'",
     )
-    add("--seeds", type=int, default=1, help="seeds that rows 'as in the paper' are means of")
-    add("--steps", type=int, help="steps of all rows in place of theirs, to see that all runs")
-    add("--limit-s", type=float, default=3600.0, help="no training begins after so many seconds")
+    add("--seeds", type=int, default=1, help="number of seeds averaged in rows 'as in the paper'")
+    add(
+        "--steps",
+        type=int,
+        help="steps of all rows instead of their own, to test that all rows run",
+    )
+    add(
+        "--limit-s",
+        type=float,
+        default=3600.0,
+        help="seconds after which no further training begins",
+    )
     add("--resume", action="store_true", help="keep the results in --output, train the others")
     return parser
 

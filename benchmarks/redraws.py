@@ -101,7 +101,7 @@ def image_pairs(arguments: argparse.Namespace) -> dict[str, ImagePair]:
 def add_image_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the training images and the size of their redraws."""
     add = parser.add_argument
-    add("--pictures", nargs="+", type=Path, default=[], help="image files; drawings if not given")
+    add("--pictures", nargs="+", type=Path, default=[], help="image files (default: line drawings)")
     add("--drawings", nargs="+", choices=DRAWINGS, default=list(DRAWINGS), help="line drawings")
     add("--side", type=int, default=200, help="longer side of the training images in pixels")
     add("--factor", type=int, default=5, help="how many times larger the redraws are")

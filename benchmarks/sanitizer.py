@@ -274,10 +274,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--tools", nargs="+", choices=TOOLS, default=["memcheck", "racecheck"])
-    add("--sanitizer", default=shutil.which("compute-sanitizer"), help="the program")
-    add("--processes", type=int, default=8, help="for each tool")
+    add("--sanitizer", default=shutil.which("compute-sanitizer"), help="path of compute-sanitizer")
+    add("--processes", type=int, default=8, help="processes for each tool")
     add("--limit-s", type=float, default=600.0)
-    add("-k", default="", help="which tests, as pytest's -k")
+    add("-k", default="", help="select tests, as with pytest's -k")
     add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
     add("--part", type=Path, help=argparse.SUPPRESS)
     return parser

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__)
     add = parser.add_argument
     add("--cards", nargs="+", type=int, required=True, help="numbers of GPUs to compare")
-    add("--trainings", type=int, default=16, help="how many random seeds")
+    add("--trainings", type=int, default=16, help="number of random seeds")
     add("--steps", type=int, default=40_000, help="steps of each training")
     add("--width", type=int, default=256, help="width of the three hidden layers of sines")
     add("--device", choices=("gpu", "cpu"), default="gpu", help="device to measure")

@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(device="cpu")
     add = parser.add_argument
     add("--megapixels", type=float, nargs="+", default=[1, 10, 100], help="sizes of the images")
-    add("--folder", type=Path, default=Path("large_images"), help="where everything is made")
+    add("--folder", type=Path, default=Path("large_images"), help="folder for all files")
     add("--tile", type=int, default=960, help="side of a tile in pixels")
     add("--overlap", type=int, default=32, help="pixels that neighbouring tiles share")
     add("--field", choices=("siren", "hashgrid"), default="siren", help="kind of the networks")

@@ -226,9 +226,13 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = new_parser(__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of moving, for each network")
-    parser.add_argument("--screen", type=int, nargs=2, default=(1920, 1080), help="of the page, px")
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="seconds of moving for each network"
+    )
+    parser.add_argument(
+        "--screen", type=int, nargs=2, default=(1920, 1080), help="size of the page in pixels"
+    )
     parser.add_argument("--gpu", action="store_true", help="render on this machine's GPU")
-    parser.add_argument("--pages", type=Path, nargs="*", default=(), help="viewers to time, too")
+    parser.add_argument("--pages", type=Path, nargs="*", default=(), help="further viewers to time")
     parser.add_argument("--results", type=Path, help="folder of results whose pages are listed")
     start(main, parser)

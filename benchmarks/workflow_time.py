@@ -138,8 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--cores", type=int, default=available_cores(), help="cores that Snakemake uses")
-    add("--full-caches", action="store_true", help="time a second run, with the kernels of a first")
-    add("--samples", action="store_true", help="print what the jobs do, looked at every 10 ms")
+    add(
+        "--full-caches",
+        action="store_true",
+        help="time a second run, with the compiled kernels of the first",
+    )
+    add("--samples", action="store_true", help="print stack samples of the jobs, one every 10 ms")
     return parser
 
 

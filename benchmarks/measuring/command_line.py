@@ -13,7 +13,7 @@ from neuralfield.system.errors import NeuralfieldError
 
 _SHARED: dict[str, dict[str, Any]] = {
     "output": {"type": Path, "help": "Markdown file to write; a JSON file is put beside it"},
-    "quick": {"action": "store_true", "help": "tiny sizes, to see that everything runs"},
+    "quick": {"action": "store_true", "help": "use tiny sizes, to test that everything runs"},
     "threads": {"type": int, "default": available_cores(), "help": "CPU cores to use"},
     "device": {"choices": ("auto", "cpu", "gpu"), "default": "auto", "help": "device to use"},
     "peers": {

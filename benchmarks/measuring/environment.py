@@ -42,7 +42,7 @@ def describe_options(arguments: argparse.Namespace, *names: str) -> dict[str, An
     if "peers" in arguments and (reason := torch_unsupported_reason(arguments)):
         found["peers"] = f"left out: {reason}"
     if arguments.quick:
-        found["sizes"] = "tiny (--quick): these numbers say nothing of speed or fit"
+        found["sizes"] = "tiny (--quick): these numbers are no measure of speed or fit"
     return found
 
 
