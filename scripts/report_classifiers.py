@@ -82,11 +82,11 @@ def _in_words(network: Mapping[str, Any]) -> str:
     side, pool = network["kernel"], network["pool"]
     parts = [f"Convolutions to {channels} channels, kernels of {side} × {side}"] if channels else []
     if channels and pool > 1:
-        parts.append(f"each followed by the largest of {pool} × {pool}")
+        parts.append(f"each followed by max pooling over {pool} × {pool}")
     if network["hidden"]:
         parts.append(f"{', then '.join(map(str, network['hidden']))} hidden values")
     if network["hidden"] and network["dropout"]:
-        parts.append(f"of which {100 * network['dropout']:g}% are dropped in training")
+        parts.append(f"with a dropout of {100 * network['dropout']:g}% in training")
     return ", ".join(parts) or "One linear layer"
 
 

@@ -40,7 +40,11 @@ class TableSection(Titled):
 
     @property
     def learned(self) -> str:
-        return "share right" if self.numbers["measure"] == "accuracy" else "error (rmse)"
+        return (
+            "share of correct predictions"
+            if self.numbers["measure"] == "accuracy"
+            else "error (rmse)"
+        )
 
 
 def main(

@@ -123,7 +123,7 @@ def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
         words = f"{mistake.predicted}, is {mistake.label}"
         axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:
-        words = "Every image was classified right."
+        words = "Every image was classified correctly."
         axes.text(0.5, 0.5, words, color=colours.muted, ha="center", va="center")
     axes.set_axis_off()
     axes.set_xlim(0, columns)

@@ -114,13 +114,13 @@ def plot_in_words(view: TableView) -> str:
     """Describe the plot in a sentence, as a text alternative."""
     targets = ", ".join(view.samples.targets)
     if view.sizes:
-        return "How much each network answers right, over the number of its parameters."
+        return "The quality of each network over its number of parameters."
     if len(view.samples.inputs) == 1:
-        return f"{targets} over {view.samples.inputs[0]}: the rows, and what the network answers."
+        return f"{targets} over {view.samples.inputs[0]}: the rows, and the network’s predictions."
     if len(view.samples.inputs) == 2 and len(view.samples.targets) == 1:
         over = " and ".join(view.samples.inputs)
-        return f"{targets} over {over}: the rows, and what the network answers between them."
-    return f"What the network answers over {targets} as it is in the table."
+        return f"{targets} over {over}: the rows, and the network’s predictions between them."
+    return f"The network’s predictions over the values of {targets} in the table."
 
 
 def _draw_curves(view: TableView, axes: Axes, colours: Colours) -> None:
@@ -211,7 +211,7 @@ def _draw_against(view: TableView, axes: Axes, colours: Colours) -> None:
                 label=f"{label}: {target}",
             )
     style_axes(axes, "in the table", plain, colours)
-    axes.set_ylabel("the network’s answer", color=colours.muted)
+    axes.set_ylabel("prediction of the network", color=colours.muted)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
@@ -220,7 +220,7 @@ def _draw_sizes(view: TableView, axes: Axes, colours: Colours) -> None:
     parameters = [found["parameters"] for found in view.sizes]
     reached = [found[measure] for found in view.sizes]
     is_share = measure == "accuracy"
-    label = "share of rows remembered" if is_share else "error (rmse)"
+    label = "share of correct predictions" if is_share else "error (rmse)"
     style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.gpu}
     axes.plot(parameters, reached, "o-", color=colours.first, label=label, **style)
     if is_share:

@@ -86,7 +86,7 @@ def test_the_page_has_what_was_measured(trained):
         "Slope",
         "Rows held out",
         "least squares",
-        "Bits a parameter",
+        "Bits per parameter",
     ):
         assert words in page, words
     assert f"{slope['rmse']:.4g}" in page and f"{slope['rmse_to_truth']:.4g}" in page

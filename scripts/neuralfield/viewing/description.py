@@ -34,7 +34,9 @@ def describe(trained: Trained) -> dict[str, Any]:
         raise NotEvaluatedError(f"it has {trained.parameter_count:,} weights")
     network = model.network()
     if isinstance(network, UpscalingNetwork):
-        raise NotEvaluatedError("it enlarges the image by convolutions and is no function of place")
+        raise NotEvaluatedError(
+            "it enlarges the image by convolutions and is not a function of position"
+        )
     plan = network_plan(network)
     _require_feasible(plan)
     return {
@@ -60,12 +62,12 @@ def first_model(trained: Trained) -> Model:
 def _require_feasible(plan: NetworkPlan) -> None:
     reason = plan.unsupported_reason()
     if reason is not None:
-        raise NotEvaluatedError(f"the page has no code for {reason}")
+        raise NotEvaluatedError(f"the viewer does not support {reason}")
     if len(plan.layers) > MOST_LAYERS:
         raise NotEvaluatedError(f"it has {len(plan.layers):,} layers")
     products = sum(layer.fan_in * layer.fan_out for layer in plan.layers)
     if products > MOST_PRODUCTS:
-        raise NotEvaluatedError(f"it takes {products:,} multiplications for each point")
+        raise NotEvaluatedError(f"it needs {products:,} multiplications per point")
 
 
 def _tiling(mosaic: Mosaic) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def viewer_page(
     return load_template(TEMPLATE).render(
         title=words_of(image),
         field=field,
-        facts=f"{trained.parameter_count:,} numbers, trained on {size}{uncorrected}",
+        facts=f"{trained.parameter_count:,} parameters, trained on {size}{uncorrected}",
         preview=f"data:image/webp;base64,{base64.b64encode(preview_bytes).decode()}",
         page=page,
         weights=base64.b64encode(weights.content).decode() if weights else "",

@@ -63,7 +63,7 @@ def test_a_lead_is_put_beside_what_a_seed_changes(sweep, tmp_path):
     assert (section.wins, section.complete) == (1, True)
     text, page = page_of(made, tmp_path)
     assert "It is 0.50 dB above the second" in text
-    assert "changes a result by 1.12 dB (standard deviation), which is no less." in text
+    assert "changes a result by 1.12 dB (standard deviation), which is at least as much." in text
     assert "± 0.71" in page.text
 
 
@@ -83,7 +83,7 @@ def test_a_shared_rank_and_missing_runs_are_reported(sweep, tmp_path):
     assert (section.lead_db, section.complete) == (None, False)
     text, page = page_of(made, tmp_path)
     assert "width 4 and width 8 share the first rank." in page.text
-    assert "Not every network has equally many runs on every image" in text
+    assert "Not every network has the same number of runs on every image" in text
 
 
 def test_the_best_redraw_stands_beside_the_source_and_the_best_filter(sweep, tmp_path):

@@ -19,7 +19,7 @@ class NetworkOnGpu {
   // `network` is the description that is embedded in the page.
   constructor(gl, network) {
     if (!gl.getExtension("EXT_color_buffer_float")) {
-      throw new Refusal("this browser’s GPU cannot write numbers of 32 bits");
+      throw new Refusal("this browser’s GPU cannot render to 32-bit floats");
     }
     this.gl = gl;
     this.network = network;
@@ -66,7 +66,7 @@ class NetworkOnGpu {
     if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
       const shaders = gl.getAttachedShaders(program);
       const reasons = [gl.getProgramInfoLog(program), ...shaders.map((s) => gl.getShaderInfoLog(s))];
-      throw new Refusal(`this GPU’s driver does not take the network: ${reasons.join(" ").trim()}`);
+      throw new Refusal(`this GPU’s driver rejects the network: ${reasons.join(" ").trim()}`);
     }
     const uniforms = new Map();
     const at = (name) => {

@@ -240,7 +240,7 @@ function move(x, y) {
 // Show a message, and the preview instead of the network.
 function refuse(error) {
   tiles = null;
-  part("message").textContent = `The network cannot be evaluated here: ${error.message}. This is its render.`;
+  part("message").textContent = `The network cannot be evaluated here: ${error.message}. The image shown is its render.`;
   part("message").hidden = false;
   part("preview").hidden = false;
   part("preview").removeAttribute("style");
