@@ -66,7 +66,7 @@ def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> Gre
         require_image(path, image_digest(whole.values()), about, facts)
         if (whole.width, whole.height) != (width, height):
             found = f"has {whole.width} x {whole.height} pixels"
-            expected = f"{width} x {height}, as picture.json beside it notes"
+            expected = f"{width} x {height} pixels, the size in picture.json"
             raise InputError(str(path), found, expected, remedy_for(path))
 
         def window(left: int, top: int, right: int, bottom: int) -> ImageData:

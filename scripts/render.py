@@ -47,7 +47,7 @@ def main(
                 str(path),
                 f"{width} x {height} pixels",
                 f"at most {max_megapixels:g} megapixels",
-                "render it smaller, or raise render.max_megapixels",
+                "render it at a smaller size, or raise render.max_megapixels",
             )
         made_from = repr((part["size"], box, *common))
         if put_back(path, made_from):

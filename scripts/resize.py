@@ -9,10 +9,10 @@ from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
 
 _KINDS = {
-    Kind.LINE_ART: ("line art, as nearly all of it is black or white", "line_art"),
-    Kind.GREY_LINES: ("grey lines, as nearly all of it is paper and lines", "line_art"),
-    Kind.MIXED: ("a page of mixed kind, as much of it is paper, but not all else ink", "quality"),
-    Kind.PHOTOGRAPH: ("a photograph, as too little of it is paper or ink", "quality"),
+    Kind.LINE_ART: ("line art, because nearly all of it is black or white", "line_art"),
+    Kind.GREY_LINES: ("grey lines, because nearly all of it is paper and lines", "line_art"),
+    Kind.MIXED: ("a page of mixed kind, because it is not only paper and ink", "quality"),
+    Kind.PHOTOGRAPH: ("a photograph, because little of it is paper or ink", "quality"),
 }
 """A description of each kind of image, and the preset that suits it."""
 
@@ -47,9 +47,9 @@ def main(
     if say_kind:
         kind, preset = _KINDS[kind_in(read_facts(facts))]
         if named_preset:
-            report(f"{image}: trained with preset={named_preset}, which was named")
+            report(f"{image}: trained with preset={named_preset}, as requested")
         else:
-            report(f"{image}: trained as {kind}; preset={preset} is made for that")
+            report(f"{image}: trained as {kind}; preset={preset} suits such images")
 
 
 if __name__ == "__main__":

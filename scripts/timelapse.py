@@ -116,7 +116,10 @@ def require_snapshots(
     missing = next((step for step in wanted if step not in snapshots), None)
     if missing is not None:
         path = snapshot_path(checkpoints, missing)
-        found, expected_text = f"lacks the snapshot of step {missing}", "all of the training's"
+        found, expected_text = (
+            f"lacks the snapshot of step {missing}",
+            "all snapshots of the training",
+        )
         raise CheckpointError(str(checkpoints), found, expected_text, remedy_for(path))
 
 

@@ -53,7 +53,7 @@ class TilesProgress(ProgressLog):
         if len(levels_db) > 1:
             quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
         step = self._before[0] + int(row["step"])
-        self.row(step, quality, f"{quality}; {self.ended} of {self.tiles} tiles have ended")
+        self.row(step, quality, f"{quality}; {self.ended} of {self.tiles} tiles are finished")
 
     def stepped(self, trainers: Sequence[Trainer]) -> None:
         """Record steps of the tiles that are being trained."""

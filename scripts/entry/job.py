@@ -71,7 +71,7 @@ def run_job(
             sys.exit(EXIT_CODE_CTRL_C)
         except MemoryError as error:
             log.error("%s", traceback.format_exc())
-            reason = str(error) or "no more to be had"
+            reason = str(error) or "the allocation failed"
             show_line(
                 f"{name}: out of memory ({reason}); expected enough for this size;"
                 " run fewer jobs at once (--cores 1), or make images, networks or batches smaller"

@@ -20,7 +20,7 @@ TableRow = dict[str, Any]
 def read_table(path: Path) -> list[TableRow]:
     """Read the rows of a table that this workflow wrote."""
     expected = "a table written by neuralfield"
-    remedy = "remove it, and run the same command again: it is made anew"
+    remedy = "remove it, and run the same command again to recreate it"
     table = read_own_csv(path, expected, remedy)
     columns = {}
     for name, texts in table.items():

@@ -106,8 +106,8 @@ def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
     except NeuralfieldError:
         for folder in filter(has_kept_results, folders):
             log.info(
-                f"{folder} keeps the results of the training that ended before: they are published"
-                " again as soon as its settings and data are what they were"
+                f"{folder} keeps the results of the previous training; a training with the same"
+                " settings and data restores them"
             )
         raise
 

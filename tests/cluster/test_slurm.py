@@ -212,7 +212,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
         assert re.search(r"has left \d+ of its jobs in the queue: cancelling them", messages)
         for run in interrupted:
             record = json.loads((there.folder / "results" / run / "training.json").read_text())
-            assert any("going on from the state" in note for note in record["notes"]), run
+            assert any("resuming from the state" in note for note in record["notes"]), run
         must_succeed(without_slurm, here.folder)
     expected = digests(here.folder / "results")
     assert len(expected) > 8 * 5

@@ -209,7 +209,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
     _, messages = train(task, tmp_path / "resumed", checkpoint_interval_s=0)
-    assert any("going on from" in line for line in messages)
+    assert any("resuming from" in line for line in messages)
     digests = {sha256(tmp_path / name / "model.safetensors") for name in ("a", "b", "resumed")}
     assert len(digests) == 1
 

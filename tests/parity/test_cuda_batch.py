@@ -181,7 +181,7 @@ def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, always_together
     alone = train_alone(tasks, tmp_path / "alone")
     messages = test_batch.train_together(tasks, tmp_path / "batch", engine="cuda", side_by_side=1)
     assert [len(lines) for lines in messages.values()] == [0, 0, 1, 0]
-    assert "going back to step" in messages["rate"][0]
+    assert "returning to step" in messages["rate"][0]
     assert test_batch.contents(tmp_path / "batch", tasks) == alone
     assert {networks for networks, *_ in always_together} == {1, 4}
 

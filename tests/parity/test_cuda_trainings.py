@@ -243,7 +243,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0, engine="cuda")
-    assert any("going on from" in line for line in messages)
+    assert any("resuming from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
     assert len(digests) == 1
 

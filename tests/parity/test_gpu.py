@@ -145,7 +145,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
-    assert any("going on from" in line for line in messages)
+    assert any("resuming from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
     assert len(digests) == 1
 
@@ -166,7 +166,7 @@ def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, en
     newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", engine=engine)
-    assert any("going on from" in line for line in messages)
+    assert any("resuming from" in line for line in messages)
     contents = [test_divergence.content(tmp_path / n) for n in ("alone", "often", "resumed")]
     assert contents[0] == contents[1] == contents[2]
 

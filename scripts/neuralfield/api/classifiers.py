@@ -159,7 +159,7 @@ def _levels_of(images: Any) -> np.ndarray:
     array = as_array("X", images)
     if array.ndim != 3 or array.size == 0:
         found = f"an array of shape {array.shape}"
-        raise InvalidInputError("X", found, "(images, height, width), none of them 0")
+        raise InvalidInputError("X", found, "(images, height, width), each at least 1")
     if array.dtype == bool:
         return array * np.uint8(255)
     if array.dtype == np.uint8:

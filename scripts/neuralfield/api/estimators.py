@@ -97,7 +97,7 @@ class Estimator:
         if not self.__sklearn_is_fitted__():
             # users of scikit-learn catch scikit-learn's own NotFittedError
             error = NotFittedError(
-                type(self).__name__, "it is not fitted yet", "a call of fit before"
+                type(self).__name__, "it is not fitted yet", "a call of fit first"
             )
             kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
             raise kind(str(error)) if kind else error
@@ -156,8 +156,8 @@ class Classifier(Estimator):
 def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
     """Raise an error unless there is exactly one target for each row or image."""
     if len(inputs) != len(targets):
-        found = f"inconsistent numbers of samples: {len(inputs)} of X and {len(targets)} of y"
-        raise InvalidInputError("X and y", found, "one of each for each sample")
+        found = f"inconsistent numbers of samples: {len(inputs)} in X and {len(targets)} in y"
+        raise InvalidInputError("X and y", found, "as many rows in X as in y")
 
 
 def seed_of(random_state: Any) -> int:
@@ -210,9 +210,9 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
     try:
         classes, numbers_of_classes = np.unique(labels, return_inverse=True)
     except TypeError as error:  # labels that cannot be sorted
-        raise WrongTypeError("y", str(error), "labels of one kind") from error
+        raise WrongTypeError("y", str(error), "labels of one type") from error
     if len(classes) < 2:
-        found = f"one class only, {classes[0]}"
+        found = f"only one class, {classes[0]}"
         raise InvalidInputError("y", found, "two classes or more")
     return classes, numbers_of_classes
 

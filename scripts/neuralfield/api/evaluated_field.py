@@ -302,7 +302,7 @@ class EvaluatedField:
     def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
         """Return the network on a device; it is created once per device and precision."""
         if isinstance(self.model.settings, Upscaler):
-            found, expected = "an upscaler, which has no values at positions", "another field"
+            found, expected = "an upscaler, which cannot be evaluated at positions", "another field"
             raise WrongTypeError("field", found, expected, "use render")
         key = device.kind, dtype
         if key not in self._networks:

@@ -97,7 +97,7 @@ def _activated(activation: Any, layer: Any, index: int, x: Value, f: Arithmetic)
             width = layer.fan_out // activation.factors
             parts = [f.columns(z, i * width, (i + 1) * width) for i in range(activation.factors)]
             return math.prod(parts[1:], start=parts[0])
-    raise NotImplementedError(f"the activation {activation.name} has no formula here")
+    raise NotImplementedError(f"the activation {activation.name} is not supported")
 
 
 def _sigmoid(f: Arithmetic) -> Any:
@@ -138,7 +138,7 @@ def _encoded(encoding: Any, xy: Value, f: Arithmetic) -> Value:
             return f.concatenate(parts)
         case HashEncoding():
             return _hash_features(encoding, xy, f)
-    raise NotImplementedError(f"the encoding {type(encoding).__name__} has no formula here")
+    raise NotImplementedError(f"the encoding {type(encoding).__name__} is not supported")
 
 
 def _fourier_features(xy: Value, f: Arithmetic) -> Value:

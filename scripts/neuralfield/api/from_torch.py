@@ -157,7 +157,7 @@ def _misfits(
 
 def _array(name: str, tensor: Any) -> np.ndarray:
     if isinstance(tensor, Mapping):
-        remedy = f"give what is in it: [{name!r}]"
+        remedy = f"pass its content: [{name!r}]"
         raise InvalidInputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().double().numpy()

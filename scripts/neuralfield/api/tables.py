@@ -73,7 +73,7 @@ class TableNetwork(Estimator):
             if values.shape[1] != self.n_features_in_:
                 found = f"X has {values.shape[1]} features, but {type(self).__name__} is expecting"
                 found = f"{found} {self.n_features_in_} features as input"
-                raise InvalidInputError("X", found, "the columns that fit was given")
+                raise InvalidInputError("X", found, "the columns that were passed to fit")
             columns = column_names(inputs)
             own = getattr(self, "feature_names_in_", None)
             if own is not None and columns is not None and tuple(own) != columns:

@@ -75,7 +75,9 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
         raise WrongTypeError(WHERE, found, "a NumPy or CuPy array, a PIL image, or a path")
     if np.ma.is_masked(image):
         found = f"a masked array, with {np.ma.count_masked(image):,} masked values"
-        raise InvalidInputError(WHERE, found, "a value everywhere", "use image.filled(0.5)")
+        raise InvalidInputError(
+            WHERE, found, "an array without masked values", "use image.filled(0.5)"
+        )
     array = image.get() if hasattr(image, "__cuda_array_interface__") else np.asarray(image)
     if array.dtype.kind not in "fb" and array.dtype not in (np.uint8, np.uint16):
         remedy = "divide levels by the largest one" if array.dtype.kind in "iu" else ""

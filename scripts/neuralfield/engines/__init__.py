@@ -76,7 +76,7 @@ def make_engine(
     if request not in ENGINES:
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
-        note("mixed precision is the cuda engine's: training in float32")
+        note("only the cuda engine has mixed precision; training in float32")
     is_image = isinstance(objective, ImageObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
@@ -87,9 +87,9 @@ def make_engine(
         if not isinstance(found, str):
             return found
         if request != "auto":
-            remedy = f"set training.engine: auto, which takes {wanted} wherever it can"
+            remedy = f"set training.engine: auto, which uses {wanted} where possible"
             raise ConfigError("training.engine", f"{wanted}, but {found}", "auto or tape", remedy)
-        note(f"{found}: training on the tape")
+        note(f"{found}; training with the tape engine")
     smaller = "a smaller image (images: size), a narrower network (fields: width)"
     if not is_image:
         smaller = "a narrower network, smaller batches"
@@ -105,7 +105,7 @@ def _with_kernels(
     if wanted == "cuda":
         return _on_gpu(precision, objective, device)
     if not isinstance(objective, ImageObjective):
-        return "cpu is for fields"
+        return "the cpu engine trains only fields"
     reason = cpu_engine.unsupported_reason(objective, precision, device)
     return reason or CpuEngine(objective, device, threads)
 
@@ -123,7 +123,7 @@ def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | st
         reason = upscaler_engine.unsupported_reason(objective, precision, device)
         return reason or upscaler_engine.UpscalerCudaEngine(objective, device)
     if not isinstance(objective, ImageObjective):
-        return "cuda is for images and classifiers"
+        return "the cuda engine trains only networks of images and classifiers"
     reason = field_engine.unsupported_reason(objective, precision, device)
     return reason or field_engine.CudaEngine(objective, device, precision)
 

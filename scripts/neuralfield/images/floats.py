@@ -35,7 +35,7 @@ def decoded_floats(
         return None
     require_size(image.width * image.height)
     if image.bands not in (1, 3, 4):
-        expected = "1 channel, 3, or 3 and alpha"
+        expected = "1 or 3 channels, or 3 and alpha"
         raise InputError(where, f"has {image.bands} channels", expected, "export it as PNG")
     try:
         values = image.autorot().numpy()

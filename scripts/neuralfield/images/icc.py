@@ -61,7 +61,7 @@ def read_profile(content: bytes) -> Profile:
     for entry in range(count):
         name, start, size = struct.unpack_from(">4sII", content, 132 + 12 * entry)
         if start + size > len(content):
-            raise ValueError("a tag that ends behind the profile")
+            raise ValueError("a tag that extends beyond the profile")
         tags[name] = content[start : start + size]
     name = _description(tags.get(b"desc", b"")) or "an unnamed profile"
     if any(tag in tags for tag in (b"A2B0", b"A2B1", b"A2B2")):

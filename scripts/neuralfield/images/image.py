@@ -50,7 +50,7 @@ class ImageData:
         if self.pixels.dtype != dtype:
             raise ValueError(f"pixels are {self.pixels.dtype}; {self.bit_depth} bits need {dtype}")
         if self.bit_depth == 1 and self.pixels.max() > 1:
-            raise ValueError("a bilevel image has no level but 0 and 1")
+            raise ValueError("a bilevel image can only have the levels 0 and 1")
 
     @property
     def height(self) -> int:

@@ -117,9 +117,12 @@ def require_image(
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
-        found, expected = "is damaged, or belongs to another image", "what picture.json notes"
+        found, expected = (
+            "is damaged, or belongs to another image",
+            "the image that picture.json describes",
+        )
         if facts_path and _agrees_with_others(digest, where, facts_path.parent):
-            where, expected = facts_path, "what the files beside it hold"
+            where, expected = facts_path, "a description of the files in its folder"
         raise InputError(str(where), found, expected, remedy_for(where))
 
 

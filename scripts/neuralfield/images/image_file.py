@@ -146,7 +146,7 @@ def _decoding(where: str, file: BinaryIO, max_megapixels: float) -> Iterator[Non
     except Exception as error:  # decoders raise many kinds for damaged files
         reason = str(error) or type(error).__name__
         if "MAX_TEXT" in reason:
-            found = "has more text or a larger colour profile in it than is unpacked"
+            found = "contains too much text or too large a colour profile"
             expected = f"at most {MAX_PROFILE_BYTES >> 20} MiB of each"
             raise InputError(where, found, expected, f"{EXPORT} without its metadata") from error
         raise undecodable(where, reason) from error

@@ -22,7 +22,7 @@ VALUE_COLUMNS = {
     "rgba": ["red", "green", "blue", "alpha"],
 }
 EXPECTED = "a table of pixels with the columns x,y,pixel_value or x,y,red,green,blue[,alpha]"
-ONE_LINE = "write one line a pixel, with a value for every name in the first line"
+ONE_LINE = "write one line per pixel, with a value for every name in the first line"
 MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
 _MOST_PLAIN_BYTES = 8 << 20  # for larger files, pandas saves more time than its import takes
@@ -181,8 +181,8 @@ def _order_of_pixels(
     if len(again):
         row, column = divmod(int(position[again[0]]), width)
         lines = " and ".join(str(line + 2) for line in order[again[0] : again[0] + 2])
-        found = f"pixel x={column}, y={row} is there twice, in lines {lines}"
-        others = f"; {len(again) - 1:,} more like it" if len(again) > 1 else ""
+        found = f"pixel x={column}, y={row} occurs twice, in lines {lines}"
+        others = f" (and {len(again) - 1:,} more)" if len(again) > 1 else ""
         raise InputError(where, found + others, "each pixel once", "remove one of the two")
     missing = width * height - len(position)
     if missing:
@@ -192,6 +192,6 @@ def _order_of_pixels(
             where,
             f"lacks {missing:,} of {width} x {height} pixels, the first at x={column}, y={row}",
             "every pixel of a rectangle, x and y counted from 0 at the top left",
-            "add them, or mend the x and y that are too large",
+            "add them, or correct the x and y that are too large",
         )
     return order, width, height

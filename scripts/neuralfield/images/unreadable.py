@@ -13,7 +13,7 @@ KINDS = (
     (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
     (rb"\A(\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8)", "is cut off or damaged", FETCH_AGAIN),
     (rb"\A.{4}ftypavi[fs]", "is cut off or damaged", FETCH_AGAIN),
-    (rb"\A(II[*+]\0|MM\0[*+])", "is a damaged TIFF, or one of an uncommon layout", EXPORT),
+    (rb"\A(II[*+]\0|MM\0[*+])", "is a TIFF that is damaged or has an uncommon layout", EXPORT),
     (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
     (rb"\A%PDF", "is a PDF document", EXPORT),
     (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
@@ -31,7 +31,7 @@ KINDS = (
 def undecodable(where: str, reason: str) -> InputError:
     """Return the error for a file that a decoder cannot read, given the decoder's reason."""
     if "not supported" in reason:
-        return InputError(where, f"is of an uncommon layout ({reason})", EXPECTED, EXPORT)
+        return InputError(where, f"has an uncommon layout ({reason})", EXPECTED, EXPORT)
     return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 

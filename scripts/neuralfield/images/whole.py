@@ -15,7 +15,7 @@ from neuralfield.images.vips import only_loaders
 _LOADERS = {"PNG": "Png", "JPEG": "Jpeg", "MPO": "Jpeg", "AVIF": "Heif"}
 """The formats for which libvips detects missing data, with the names of its loaders."""
 
-_TOO_SHORT = "the file has less data than the sides it names"
+_TOO_SHORT = "the file has too little data for its width and height"
 
 
 def require_whole_before(image: Image.Image, path: str, file_bytes: int) -> None:

@@ -35,7 +35,7 @@ class Schedule:
             raise ConfigError("training.schedule", repr(self.name), " or ".join(SCHEDULES))
         if self.name == "exponential" and not self.minimum_learning_rate > 0:
             found = f"{self.minimum_learning_rate:g}"
-            expected = "a number above 0 for an exponential to end at"
+            expected = "a number above 0, where an exponential schedule ends"
             raise ConfigError("training.minimum_learning_rate", found, expected)
 
     def at_rest(self) -> "Schedule":

@@ -147,7 +147,7 @@ def require_cores(threads: int, where: str = "training.threads") -> None:
     cores = available_cores()
     if not 1 <= threads <= cores:
         raise ResourceError(
-            where, threads, f"a whole number from 1 to {cores}, the cores there are", "lower it"
+            where, threads, f"a whole number from 1 to {cores}, the number of cores", "lower it"
         )
 
 

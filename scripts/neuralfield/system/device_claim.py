@@ -61,7 +61,7 @@ def claim_gpu(
                     os.environ[_VISIBLE] = gpu
                     return gpu
         if not is_reported:
-            say(f"all of {len(gpus)} GPUs are taken; waiting for one")
+            say(f"all {len(gpus)} GPUs are in use; waiting for one")
             is_reported = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
@@ -183,5 +183,5 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _refused(path: Path, error: OSError) -> ResourceError:
-    remedy = "remove it, or set the variable TMPDIR to another folder that all of you share"
-    return ResourceError(str(path), error.strerror, "a place for locks on GPUs", remedy)
+    remedy = "remove it, or set the variable TMPDIR to another folder that all users share"
+    return ResourceError(str(path), error.strerror, "a file to lock a GPU with", remedy)

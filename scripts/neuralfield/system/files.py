@@ -21,24 +21,24 @@ from typing import IO, Any
 
 from neuralfield.system.errors import StorageError
 
-_AGAIN = "run the same command again: it goes on from what is there"
+_AGAIN = "run the same command again to resume"
 _REMEDIES = {
-    errno.ENOSPC: ("free space on the disk", f"free some, then {_AGAIN}"),
-    errno.EDQUOT: ("room within your quota", f"free some, then {_AGAIN}"),
+    errno.ENOSPC: ("free space on the disk", f"free some space, then {_AGAIN}"),
+    errno.EDQUOT: ("space within your quota", f"free some space, then {_AGAIN}"),
     errno.EFBIG: (
-        "a file system, and a limit, that take files of this size",
+        "a file system and a limit that allow files of this size",
         f"raise the limit (ulimit -f) or write to another disk, then {_AGAIN}",
     ),
     errno.EROFS: ("a folder that can be written to", f"mount it for writing, then {_AGAIN}"),
-    errno.EACCES: ("the right to do so", f"change the permissions, then {_AGAIN}"),
-    errno.EPERM: ("the right to do so", f"change the permissions, then {_AGAIN}"),
-    errno.EIO: ("a disk or network that works", f"see what the system's log says, then {_AGAIN}"),
-    errno.ESTALE: ("a network file system that answers", f"wait until it does, then {_AGAIN}"),
-    errno.ETIMEDOUT: ("a network file system that answers", f"wait until it does, then {_AGAIN}"),
+    errno.EACCES: ("permission to do so", f"change the permissions, then {_AGAIN}"),
+    errno.EPERM: ("permission to do so", f"change the permissions, then {_AGAIN}"),
+    errno.EIO: ("a disk or network that works", f"check the system log, then {_AGAIN}"),
+    errno.ESTALE: ("a network file system that responds", f"wait until it does, then {_AGAIN}"),
+    errno.ETIMEDOUT: ("a network file system that responds", f"wait until it does, then {_AGAIN}"),
     errno.ENAMETOOLONG: ("a shorter path", "use shorter names, or a folder nearer to the root"),
-    errno.ENOTDIR: ("a folder on the way to it", "move the file away that is in its place"),
-    errno.EEXIST: ("a folder", "move the file away that is in its place"),
-    errno.EISDIR: ("a file", "move the folder away that is in its place"),
+    errno.ENOTDIR: ("only folders in its path", "move away the file in place of a folder"),
+    errno.EEXIST: ("a folder", "move away the file in its place"),
+    errno.EISDIR: ("a file", "move away the folder in its place"),
     errno.EMFILE: ("fewer open files", f"raise the limit (ulimit -n), then {_AGAIN}"),
 }
 """Expected state and remedy for errors that are caused by the machine and not by the program."""
@@ -81,8 +81,8 @@ def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         if not error.filename or Path(error.filename) not in (temporary, *path.parents):
             raise
-        found = f"cannot be written: its folder has not taken {Path(error.filename).name}"
-        expected, remedy = "a folder that keeps new files", "write to another one"
+        found = f"cannot be written: its folder did not keep {Path(error.filename).name}"
+        expected, remedy = "a folder that keeps new files", "write to another folder"
         raise StorageError(str(path), found, expected, remedy) from error
 
 
@@ -123,10 +123,10 @@ def read_whole(path: str | os.PathLike, most_bytes: int) -> bytes:
     with open(handle, "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is no plain file")
+            raise ValueError("it is not a regular file")
         if status.st_size > most_bytes:
             raise ValueError(
-                f"it has {status.st_size >> 20} MiB, and at most {most_bytes >> 20} are read"
+                f"it has {status.st_size >> 20} MiB, more than the limit of {most_bytes >> 20} MiB"
             )
         return file.read(status.st_size)
 

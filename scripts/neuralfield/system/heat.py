@@ -67,8 +67,8 @@ class HeatGuard:
         """Wait until the device is cool enough or a stop is requested."""
         goes_on_celsius = self.max_celsius - HYSTERESIS_CELSIUS
         self.say(
-            f"paused: the GPU has {self._celsius:.0f} °C, above the {self.max_celsius:g} °C of"
-            f" training.max_temperature_celsius; going on at {goes_on_celsius:g} °C"
+            f"paused: the GPU has {self._celsius:.0f} °C, training.max_temperature_celsius is"
+            f" {self.max_celsius:g} °C; training resumes at {goes_on_celsius:g} °C"
         )
         started_s = time.monotonic()
         while self._sensor and self._celsius > goes_on_celsius and not stop.received:
@@ -77,7 +77,7 @@ class HeatGuard:
                 self._read(self._sensor)
         if self._sensor and not stop.received:
             waited_s = time.monotonic() - started_s
-            self.say(f"going on at {self._celsius:.0f} °C, after {waited_s:.0f} s of pause")
+            self.say(f"resumed at {self._celsius:.0f} °C, after a pause of {waited_s:.0f} s")
 
     def _read(self, sensor: Sensor) -> None:
         try:
@@ -96,7 +96,7 @@ def guard_gpu(
         return None
     try:
         if device.kind != "gpu":
-            raise SensorError(f"{device.name} is no NVIDIA GPU")
+            raise SensorError(f"{device.name} is not an NVIDIA GPU")
         return HeatGuard(gpu_sensor(device), max_celsius, say)
     except SensorError as error:
         say(_unwatched(error))
@@ -106,5 +106,5 @@ def guard_gpu(
 def _unwatched(error: SensorError) -> str:
     return (
         f"training.max_temperature_celsius: the temperature cannot be read ({error});"
-        " training goes on without watching it"
+        " training continues without monitoring it"
     )

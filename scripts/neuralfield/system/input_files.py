@@ -154,7 +154,7 @@ def _require_different(names: list[str], where: str, remedy: str) -> None:
     """Raise `InputError` if two columns have the same name."""
     again = [name for name, times in Counter(names).items() if times > 1]
     if again:
-        found = f"has several columns of the name {again[0]}"
+        found = f"has several columns named {again[0]}"
         raise InputError(where, found, "a different name for each column", remedy)
 
 
@@ -197,8 +197,8 @@ def wrong_cell(
     row = int(np.argmax(wrong))
     cell = str(cells[row]).removesuffix(".0")[:40] or "empty"
     found = f"{name} in line {row + first_line} is {cell}"
-    others = f"; {np.count_nonzero(wrong) - 1:,} more like it" if wrong.sum() > 1 else ""
-    return InputError(where, found + others, expected, "mend the table")
+    others = f" (and {np.count_nonzero(wrong) - 1:,} more)" if wrong.sum() > 1 else ""
+    return InputError(where, found + others, expected, "correct the table")
 
 
 _LARGEST_BYTES = 16 << 20

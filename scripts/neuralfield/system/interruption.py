@@ -44,7 +44,7 @@ class StopSignals:
         """Raise `Interrupted` if there is a reason to stop; `saved` is part of the message."""
         if reason := self.received:
             kind = TimeLimitReached if reason == _TIME_LIMIT else Interrupted
-            raise kind(f"{reason}: {saved}; the same command goes on from there")
+            raise kind(f"{reason}: {saved}; run the same command again to resume")
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():

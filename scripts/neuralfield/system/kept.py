@@ -67,9 +67,7 @@ class KeptResults:
             for target, digest in targets.items():
                 is_single = target in outputs.values()
                 _put(self.folder / digest, target, as_link=not is_single)
-        self.say(
-            f"publishing the results again that {self.folder} keeps; nothing has to be trained"
-        )
+        self.say(f"restoring the results that are kept in {self.folder}; no training is needed")
         return True
 
     def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
@@ -97,7 +95,7 @@ class KeptResults:
         digests = dict(listed["files"])
         for name, digest in digests.items():
             if not all(map(_NAME_PART.fullmatch, name.split("/"))) or not _SHA256.fullmatch(digest):
-                raise ValueError("it lists what is no result")
+                raise ValueError("it lists a file that is not a result")
         if {name.split("/")[0] for name in digests} != set(outputs):
             raise ValueError("it lists other results")
         return digests

@@ -16,7 +16,7 @@ from typing import Any
 from neuralfield.system.errors import CheckpointError, InputError
 from neuralfield.system.files import read_whole
 
-_MADE_ANEW = "run the same command again: it is made anew"
+_MADE_ANEW = "run the same command again to recreate it"
 _FOLDERS_MADE_AS_A_WHOLE = ("checkpoints", "comparison")
 _RECORDS = ("training.json", "metrics.json")
 _LARGEST_RECORD_BYTES = 16 << 20

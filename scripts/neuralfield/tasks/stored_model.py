@@ -102,7 +102,10 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     def load_snapshot(self, path: Path, step: int) -> Self:
         """Read a snapshot of this model's training after a step; raises `CheckpointError`."""
         snapshot = type(self).load(path)
-        found_step, expected = snapshot.metadata.get("step"), f"this training's after step {step}"
+        found_step, expected = (
+            snapshot.metadata.get("step"),
+            f"the network of this training after step {step}",
+        )
         require_same_training(path, snapshot.provenance, self.provenance, expected)
         if found_step != step:
             found = f"the network of step {found_step!r}"
@@ -134,7 +137,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         except CheckpointError:
             raise
         except NeuralfieldError as error:
-            expected = f"{what} of a kind known here"
+            expected = f"{what} that this version can read"
             raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
         except (KeyError, TypeError, ValueError) as error:
             found = f"not {what} ({type(error).__name__}: {error})"

@@ -41,7 +41,7 @@ PSNR_DB = Measure("psnr_db", _decibels, "{:.2f} dB")
 """The measure for squared errors of values in [0, 1]."""
 
 
-ACCURACY = Measure("accuracy", lambda share_wrong: 1 - share_wrong, "{:.2%} right")
+ACCURACY = Measure("accuracy", lambda share_wrong: 1 - share_wrong, "{:.2%} correct")
 """The measure for classifiers, whose error is the share of wrong answers."""
 
 

@@ -71,7 +71,7 @@ def within_budget(
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:
         return task, Announced(found, f"{duration}: {steps}")
-    return task, Announced(found, f"{steps}, which {path} has ({duration} on {found.device})")
+    return task, Announced(found, f"{steps}, read from {path} ({duration} on {found.device})")
 
 
 def steps_in_budget(

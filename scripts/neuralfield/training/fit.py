@@ -122,7 +122,7 @@ def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
     if not name:
         raise error
     where = f"{' and '.join(name for name, _ in failures)}: {error.where}"
-    remedy = f"{error.remedy}; the others are trained, and saved for the next attempt"
+    remedy = f"{error.remedy}; the other networks are trained and saved"
     raise DivergenceError(where, error.found, error.expected, remedy) from error
 
 
@@ -144,7 +144,7 @@ def _resume(active: ActiveTraining) -> None:
         active.saved_at_s = trainer.seconds
         if step < last_step:
             since = _since_rollback(trainer)
-            training.execution.note(f"going on from the state saved after step {step:,}{since}")
+            training.execution.note(f"resuming from the state saved after step {step:,}{since}")
         return
     if earlier_segment is None:
         trainer.save_snapshot(folder.snapshots)
@@ -153,7 +153,7 @@ def _resume(active: ActiveTraining) -> None:
     arrays, metadata = load_arrays(path)
     if metadata.get("run") != folder.fingerprint:
         found_text = f"run {metadata.get('run')}"
-        expected = f"run {folder.fingerprint}, this training"
+        expected = f"run {folder.fingerprint} of this training"
         raise CheckpointError(str(path), found_text, expected, remedy_for(path))
     trainer.restore(arrays, metadata)
     active.saved_at_s = trainer.seconds
@@ -171,4 +171,4 @@ def _since_rollback(trainer: Trainer) -> str:
     if rollback is None:
         return ""
     factor = f"{rollback.learning_rate_factor:g} times the learning rate"
-    return f", with {factor} since it diverged and went back to step {rollback.to_step:,}"
+    return f", with {factor} since it diverged and returned to step {rollback.to_step:,}"

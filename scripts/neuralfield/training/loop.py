@@ -211,8 +211,8 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
     if trainer.rollback:
         found = (
-            f"{error.found}, although the training went back to step {trainer.rollback.to_step:,}"
-            f" and on with {LEARNING_RATE_FACTOR:g} times the learning rate"
+            f"{error.found}, even after returning to step {trainer.rollback.to_step:,}"
+            f" and continuing with {LEARNING_RATE_FACTOR:g} times the learning rate"
         )
         remedy = f"{error.remedy}; the last good snapshot is {path}"
         raise DivergenceError(error.where, found, error.expected, remedy)
@@ -220,7 +220,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     trainer.roll_back(arrays, rollback)
     folder.save(trainer.steps_taken, *trainer.state())
     return (
-        f"{error.where}: {error.found}; going back to step {to_step:,} and on with"
+        f"{error.where}: {error.found}; returning to step {to_step:,} and continuing with"
         f" {LEARNING_RATE_FACTOR:g} times the learning rate"
     )
 

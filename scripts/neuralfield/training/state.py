@@ -85,8 +85,8 @@ class StateFolder:
             if error.errno not in _NO_LOCKS:
                 raise
             self.say(
-                f"{self.folder}: this file system has no locks ({error.strerror}); going on"
-                " without: do not start the same training twice at once"
+                f"{self.folder}: this file system has no locks ({error.strerror}); continuing"
+                " without locks; do not run the same training twice at the same time"
             )
             return True
 
@@ -116,7 +116,7 @@ class StateFolder:
                     expected = f"run {self.fingerprint}"
                     raise CheckpointError(str(path), "the state of another run", expected)
             except CheckpointError as error:
-                self.say(f"{error}; using the one before it")
+                self.say(f"{error}; using the previous state")
                 continue
             if usable(step):
                 return step, arrays, metadata
@@ -130,7 +130,7 @@ class StateFolder:
                 read(path, step)
                 whole.add(step)
             except CheckpointError as error:
-                self.say(f"{error}; it is taken again")
+                self.say(f"{error}; it will be saved again")
                 with contextlib.suppress(OSError):  # it will be overwritten
                     path.unlink(missing_ok=True)
         return whole
@@ -140,7 +140,7 @@ class StateFolder:
         ours = {path for _, path in self._states()} | {self.snapshots, self.folder / "lock"}
         others = [path for path in self.folder.iterdir() if path not in ours]
         if any(_STATE_NAME.fullmatch(path.name) for path in others):
-            self.say("settings or data have changed since the saved state; starting afresh")
+            self.say("settings or data have changed since the state was saved; starting at step 0")
         for path in others:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

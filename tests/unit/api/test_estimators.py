@@ -103,10 +103,10 @@ MISTAKES = {
     "empty": (nf.TableRegressor, X[:0], Y[:0], ValueError, "0 sample"),
     "no columns": (nf.TableRegressor, X[:, :0], Y, ValueError, "0 feature"),
     "one axis": (nf.TableRegressor, Y, Y, ValueError, "Reshape your data"),
-    "lengths": (nf.TableRegressor, X, Y[:-1], ValueError, "80 of X and 79 of y"),
+    "lengths": (nf.TableRegressor, X, Y[:-1], ValueError, "80 in X and 79 in y"),
     "complex": (nf.TableRegressor, X * 1j, Y, ValueError, "Complex"),
     "text": (nf.TableRegressor, np.full((80, 2), "a"), Y, ValueError, "could not convert"),
-    "one class": (nf.TableClassifier, X, Y * 0, ValueError, "one class only"),
+    "one class": (nf.TableClassifier, X, Y * 0, ValueError, "only one class"),
     "fractions": (nf.TableClassifier, X, Y, ValueError, "Unknown label type"),
     "no labels": (nf.TableClassifier, X, None, ValueError, "y is None"),
     "flat images": (nf.ImageClassifier, X, Y > 0, ValueError, "height, width"),
@@ -115,7 +115,7 @@ MISTAKES = {
     "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
     "rows of several lengths": (nf.TableRegressor, [[1.0], [1.0, 2.0]], Y[:2], ValueError, "^X: "),
     "unsortable labels": (nf.TableClassifier, X, [None] * 80, TypeError, "^y: "),
-    "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 of X and 80 of y"),
+    "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 in X and 80 in y"),
 }
 
 
@@ -155,7 +155,7 @@ def test_what_is_not_fitted_and_other_columns():
     with pytest.raises(ValueError, match="feature names"):
         regressor.predict(pd.DataFrame(X, columns=["b", "a"]))
     classifier = nf.TableClassifier(widths=(), steps=2).fit(X, Y > 0)
-    with pytest.raises(ValueError, match="80 of X and 79 of y"):
+    with pytest.raises(ValueError, match="80 in X and 79 in y"):
         classifier.score(X, Y[1:] > 0)
 
 

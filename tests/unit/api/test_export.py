@@ -171,7 +171,7 @@ def test_tensors_of_pytorch_are_taken():
         ({"net.1.linear.bias": np.full(8, np.nan)}, "not finite"),
         ({"net.1.norm": np.zeros(8)}, "net.1.norm, which is neither a weight nor a bias"),
         ({"net.0.linear.weight": "text"}, "['net.0.linear.weight']: could not convert"),
-        ({"net": {"0.weight": np.zeros((8, 2))}}, "give what is in it: ['net']"),
+        ({"net": {"0.weight": np.zeros((8, 2))}}, "pass its content: ['net']"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -64,7 +64,7 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
     assert classifier_plan(objective) == named
     engine, messages = engine_for(objective)
     assert engine.name == "tape"
-    assert messages == [f"the cuda engine does not cover {named}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {named}; training with the tape engine"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_another_row_of_operations_is_named_and_goes_to_the_tape(where, stage, n
         ({"kernel": 17, "padding": 8}, 20, "a kernel wider than 15"),
         ({"pool": 6}, 20, "windows of pooling wider than 5"),
         ({"hidden": (12_000,)}, 6, "linear layers of 12,"),
-        ({"channels": (4, 4)}, 1_200, "a block of threads has no room for their lines"),
+        ({"channels": (4, 4)}, 1_200, "their rows do not fit into a block of threads"),
     ],
 )
 def test_what_has_no_room_on_the_chip_goes_to_the_tape(network, side, reason):
@@ -107,7 +107,7 @@ def test_muon_goes_to_the_tape():
     engine, messages = engine_for(objective_of(optimizer="muon", gradient_clip_norm=0.5))
     assert engine.name == "tape"
     what = "the optimizer Muon for classifiers"
-    assert messages == [f"the cuda engine does not cover {what}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {what}; training with the tape engine"]
 
 
 def test_a_processor_trains_on_the_tape_and_says_nothing_of_it():

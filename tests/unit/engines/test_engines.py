@@ -75,7 +75,7 @@ def test_a_processor_trains_with_the_cpu_engine_and_says_nothing_of_it(precision
 def test_mixed_precision_on_a_processor_is_float32_and_is_reported(request_):
     engine, messages = take_engine(request_, "mixed")
     assert (engine.name, engine.precision) == ("tape" if request_ == "tape" else "cpu", "float32")
-    assert messages == ["mixed precision is the cuda engine's: training in float32"]
+    assert messages == ["only the cuda engine has mixed precision; training in float32"]
 
 
 def test_cuda_without_a_gpu_is_refused_with_what_to_do():
@@ -83,7 +83,7 @@ def test_cuda_without_a_gpu_is_refused_with_what_to_do():
         take_engine("cuda", "auto")
     assert str(caught.value) == (
         "training.engine: cuda, but the cuda engine needs a GPU; expected auto or tape;"
-        " set training.engine: auto, which takes cuda wherever it can"
+        " set training.engine: auto, which uses cuda where possible"
     )
 
 
@@ -105,7 +105,7 @@ def test_what_the_cuda_engine_does_not_cover_goes_to_the_tape(capability, precis
     gpu = Device("gpu", "a GPU", GpuWithNumpy(capability))  # pyright: ignore[reportArgumentType]
     engine, messages = take_engine("auto", precision, gpu)
     assert engine.name == "tape"
-    assert messages == [f"{reason}: training on the tape"]
+    assert messages == [f"{reason}; training with the tape engine"]
     with pytest.raises(ConfigError, match=reason):
         take_engine("cuda", precision, gpu)
 
@@ -116,7 +116,7 @@ def test_a_network_that_no_pass_covers_goes_to_the_tape():
     engine, messages = take_engine("auto", "auto", gpu, field=field)
     assert (engine.name, engine.precision) == ("tape", "float32")
     assert messages == [
-        "the cuda engine does not cover a layer wider than 512: training on the tape",
+        "the cuda engine does not cover a layer wider than 512; training with the tape engine",
     ]
 
 
@@ -139,7 +139,7 @@ def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
     if prepare:
         prepare(monkeypatch)
     engine, messages = take_engine("auto", precision)
-    assert (engine.name, messages) == ("tape", [f"{reason}: training on the tape"])
+    assert (engine.name, messages) == ("tape", [f"{reason}; training with the tape engine"])
     with pytest.raises(ConfigError, match=reason):
         take_engine("cpu", precision)
 
@@ -162,7 +162,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
     gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     engine, messages = take_engine("auto", "auto", gpu, field=field)
     assert engine.name == "tape"
-    assert messages == [f"the cuda engine does not cover {part}: training on the tape"]
+    assert messages == [f"the cuda engine does not cover {part}; training with the tape engine"]
 
 
 @pytest.mark.parametrize(
@@ -355,12 +355,14 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
         fit(task, run, publish, until_step=20)
     assert list((tmp_path / "old/state").glob("state_*"))
     messages = test_fit.train(task, tmp_path / "old")
-    assert messages == ["settings or data have changed since the saved state; starting afresh"]
+    assert messages == [
+        "settings or data have changed since the state was saved; starting at step 0"
+    ]
     test_fit.train(task, tmp_path / "new")
     digests = {test_fit.sha256(tmp_path / name / "model.safetensors") for name in ("old", "new")}
     assert len(digests) == 1
     run = Execution(CPU, tmp_path / "next", say=lambda line: None)
-    with pytest.raises(CheckpointError, match=r"expected run \w+, this training"):
+    with pytest.raises(CheckpointError, match=r"expected run \w+ of this training"):
         fit(task, run, publish, earlier_segment=tmp_path / "segment")
 
 

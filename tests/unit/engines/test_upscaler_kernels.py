@@ -75,7 +75,7 @@ def test_what_has_no_kernels_goes_to_the_tape_and_says_why(settings, reason):
     precision = settings.get("precision", "auto")
     engine, messages = engine_for(objective, precision=precision)
     assert engine.name == "tape"
-    assert len(messages) == 1 and messages[0].endswith(f"{reason}: training on the tape")
+    assert len(messages) == 1 and messages[0].endswith(f"{reason}; training with the tape engine")
     with pytest.raises(ConfigError, match=reason):
         engine_for(objective, "cuda", precision)
 

@@ -170,7 +170,7 @@ def srgb_to_linear(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (icc.ADOBE[:300], "behind the profile"),
+        (icc.ADOBE[:300], "beyond the profile"),
         (b"no profile at all", "not an ICC profile"),
         (icc.GAMMA_1_8, "it is for GRAY, the image is RGB"),
         (icc.cmyk_profile(), "it is for CMYK, the image is RGB"),

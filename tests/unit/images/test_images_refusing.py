@@ -66,7 +66,7 @@ def test_missing_folder_empty_and_unreadable(tmp_path):
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 5\n%%EndComments\n", "drawing"),
         (b"\x89PNG\r\n\x1a\n", "damaged"),
         (b"\xff\xd8\xff\xe0", "damaged"),
-        (b"II*\0\x08\0\0\0\0\0", "damaged TIFF"),
+        (b"II*\0\x08\0\0\0\0\0", "a TIFF that is damaged"),
     ],
 )
 def test_what_is_not_an_image_is_named(tmp_path, content, found):

@@ -122,5 +122,7 @@ def test_text_is_read_over_or_named(tmp_path):
         if is_read:
             np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, RGB)
         else:
-            with pytest.raises(InputError, match=r"more text.*export it as PNG without its meta"):
+            with pytest.raises(
+                InputError, match=r"too much text.*export it as PNG without its meta"
+            ):
                 read_image(tmp_path / "a.png")

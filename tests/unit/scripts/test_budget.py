@@ -78,7 +78,7 @@ def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, me
     assert found["training"] == {"steps": 460, "batch_pixels": 50}
     assert "a: about 1 s: 460 steps of 50 pixels" in capsys.readouterr().err
     model = train(image, tmp_path / "cut")
-    assert "460 steps of 50 pixels, which " in capsys.readouterr().err
+    assert "460 steps of 50 pixels, read from " in capsys.readouterr().err
     assert len(measured) == 1
     explicit = train(image, tmp_path / "explicit", TRAINING | found["training"])
     assert model.read_bytes() == explicit.read_bytes()

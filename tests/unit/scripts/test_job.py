@@ -62,9 +62,9 @@ def test_arguments_are_what_the_rule_has_under_the_same_names(tmp_path):
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.ENOSPC, "free some, then run the same command again"),
+        (errno.ENOSPC, "free some space, then run the same command again"),
         (errno.EACCES, "change the permissions"),
-        (errno.EIO, "see what the system's log says"),
+        (errno.EIO, "check the system log"),
         (errno.ESTALE, "wait until it does"),
     ],
 )

@@ -106,7 +106,7 @@ class TestStateFolder:
         newest = sorted(folder.folder.glob("state_*"))[-1]
         newest.write_bytes(newest.read_bytes()[:-3])
         assert folder.load_latest(lambda step: True)[0] == 5
-        assert newest.name in messages[0] and "using the one before it" in messages[0]
+        assert newest.name in messages[0] and "using the previous state" in messages[0]
 
     def test_a_renamed_state_is_not_believed(self, folder, messages):
         self.save(folder, 5)
@@ -120,7 +120,7 @@ class TestStateFolder:
         other = StateFolder(folder.folder, "f" * 16, messages.append)
         assert other.load_latest(lambda step: True) is None
         other.forget_other_runs()
-        assert "starting afresh" in messages[0]
+        assert "starting at step 0" in messages[0]
         assert folder.load_latest(lambda step: True) is None
 
     def test_one_process_at_a_time(self, folder, messages):

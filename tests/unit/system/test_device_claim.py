@@ -104,7 +104,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     (tmp_path / "GPU-a.0").symlink_to(victim)
 
-    with pytest.raises(ResourceError, match="place for locks"):
+    with pytest.raises(ResourceError, match="a file to lock a GPU with"):
         device_claim.claim_gpu(1, print, gpus=["GPU-a"], folder=tmp_path)
     assert not victim.exists()
 

@@ -199,7 +199,7 @@ class TestNetworkFileSystems:
         states[1].unlink()
         messages = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
         assert any("no such file" in line for line in messages)
-        assert any("going on from the state saved after step 2" in line for line in messages)
+        assert any("resuming from the state saved after step 2" in line for line in messages)
         assert outputs(tmp_path / "hit") == outputs(tmp_path / "alone")
 
 
@@ -227,13 +227,13 @@ def test_a_link_with_the_temporary_name_leads_nowhere(tmp_path):
 
 @pytest.mark.parametrize("name", ["/proc/new", "/proc/none/new"])
 def test_a_folder_that_takes_no_files_is_named(name):
-    with pytest.raises(StorageError, match=f"{name}: .* has not taken"):
+    with pytest.raises(StorageError, match=f"{name}: .* did not keep"):
         write_atomically(name, b"")
 
 
 def test_a_pipe_in_place_of_a_network_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.safetensors")
-    with pytest.raises(Exception, match="no plain file"):
+    with pytest.raises(Exception, match="not a regular file"):
         load_arrays(tmp_path / "a.safetensors")
 
 

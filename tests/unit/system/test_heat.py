@@ -44,9 +44,9 @@ def test_it_pauses_above_and_goes_on_well_below(quick):
     assert sensor.count == 6, "76 is not yet 5 degrees cooler"
     assert not guard.is_too_hot()
     assert messages == [
-        "paused: the GPU has 81 °C, above the 80 °C of training.max_temperature_celsius;"
-        " going on at 75 °C",
-        "going on at 75 °C, after 0 s of pause",
+        "paused: the GPU has 81 °C, training.max_temperature_celsius is 80 °C;"
+        " training resumes at 75 °C",
+        "resumed at 75 °C, after a pause of 0 s",
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_hot_training_ends_with_the_same_bytes_and_does_not_count_its_pauses(
     started_s = time.monotonic()
     train(task, tmp_path / "hot", heat=HeatGuard(sensor, 80, messages.append))
     took_s = time.monotonic() - started_s
-    assert [line.split()[0] for line in messages] == ["paused:", "going", "paused:", "going"]
+    assert [line.split()[0] for line in messages] == ["paused:", "resumed", "paused:", "resumed"]
     seconds = pd.read_csv(tmp_path / "hot/history.csv").seconds.iloc[-1]
     assert seconds < took_s - 41 * 0.02, "readings while it paused"
     assert sha256(tmp_path / "hot/model.safetensors") == sha256(tmp_path / "cool/model.safetensors")
@@ -83,7 +83,7 @@ def test_a_signal_is_answered_during_a_pause_and_the_state_is_saved(tmp_path):
     timer.join()
     assert len(messages) == 1 and messages[0].startswith("paused: the GPU has 90 °C")
     messages = train(task, tmp_path)
-    assert messages == ["going on from the state saved after step 1"]
+    assert messages == ["resuming from the state saved after step 1"]
 
 
 def test_a_sensor_that_fails_is_reported_once_and_does_not_stop_the_training(tmp_path, quick):
@@ -93,7 +93,7 @@ def test_a_sensor_that_fails_is_reported_once_and_does_not_stop_the_training(tmp
     assert len(messages) == 2 and messages[0].startswith("paused:")
     assert messages[1] == (
         "training.max_temperature_celsius: the temperature cannot be read (NVML: GPU is lost);"
-        " training goes on without watching it"
+        " training continues without monitoring it"
     )
 
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_watched_is_reported_in_a_line(device):
     messages = []
     assert guard_gpu(80, device, messages.append) is None
     assert len(messages) == 1
-    assert "training goes on without watching it" in messages[0] and "\n" not in messages[0]
+    assert "training continues without monitoring it" in messages[0] and "\n" not in messages[0]
 
 
 def test_by_default_nothing_is_watched():

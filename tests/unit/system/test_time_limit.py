@@ -64,7 +64,9 @@ def test_a_job_asks_slurm_how_long_it_may_take(tmp_path, messages, left_s):
 
 
 def test_time_is_a_reason_to_stop():
-    with pytest.raises(Interrupted, match="time limit: saved after step 7; the same command goes"):
+    with pytest.raises(
+        Interrupted, match="time limit: saved after step 7; run the same command again"
+    ):
         StopSignals(time.monotonic() - 1).raise_if_received("saved after step 7")
     StopSignals(time.monotonic() + 60).raise_if_received("nothing")
 

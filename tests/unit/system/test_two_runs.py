@@ -96,7 +96,7 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
     first.wait(timeout=PATIENCE_S)
     (tmp_path / "go on").touch()
     assert second.wait(timeout=PATIENCE_S) == 0
-    assert "going on from the state saved after step" in output_of(tmp_path, "second")
+    assert "resuming from the state saved after step" in output_of(tmp_path, "second")
     assert content(tmp_path) == left_alone
 
 
@@ -124,7 +124,10 @@ def test_a_file_system_without_locks_is_reported_and_does_not_stop_a_training(
     monkeypatch.setattr(fcntl, "flock", no_locks)
     messages = train(make_task(), tmp_path)
     assert len(messages) == 1
-    assert f"this file system has no locks ({os.strerror(number)}); going on without" in messages[0]
+    assert (
+        f"this file system has no locks ({os.strerror(number)}); continuing without locks"
+        in messages[0]
+    )
     assert (tmp_path / "model.safetensors").exists()
 
 

@@ -51,7 +51,7 @@ def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path
 def test_other_images_do_not_go_on_from_the_state_of_these(tmp_path):
     train(make_task(), tmp_path)
     _, messages = train(make_task(bars(seed=2)), tmp_path)
-    assert any("starting afresh" in line for line in messages)
+    assert any("starting at step 0" in line for line in messages)
 
 
 def test_a_training_that_diverges_goes_back_once(tmp_path):
@@ -59,7 +59,7 @@ def test_a_training_that_diverges_goes_back_once(tmp_path):
     task = make_task(network={"hidden": (), "dropout": 0.0}, **training)
     with np.errstate(all="ignore"):
         model, messages = train(task, tmp_path)
-    assert any("going back to step" in line for line in messages)
+    assert any("returning to step" in line for line in messages)
     assert model.metadata["rolled_back_to_step"] is not None
 
 
@@ -101,7 +101,9 @@ def test_complaint(changes, complaint):
 
 def test_one_kind_alone_cannot_be_reported_apart():
     alone = LabelledImages("the-labels", bars().images, np.zeros(60, np.int64))
-    with pytest.raises(InputError, match="the-labels: all labels are 0; expected two or more"):
+    with pytest.raises(
+        InputError, match="the-labels: all labels are 0; expected labels of two or more"
+    ):
         make_task(alone)
 
 

@@ -104,8 +104,8 @@ def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkey
     for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):
         path.write_bytes(path.read_bytes()[:-1])
     messages = test_fit.train(task, tmp_path, checkpoint_interval_s=0)
-    assert any("it is taken again" in line for line in messages)
-    assert any("going on from the state saved after step 5" in line for line in messages)
+    assert any("it will be saved again" in line for line in messages)
+    assert any("resuming from the state saved after step 5" in line for line in messages)
     for path in (trained / "own/checkpoints").iterdir():
         assert (tmp_path / "checkpoints" / path.name).read_bytes() == path.read_bytes()
 

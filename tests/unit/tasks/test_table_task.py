@@ -161,7 +161,7 @@ def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path
 def test_another_table_does_not_go_on_from_the_state_of_this_one(tmp_path):
     train(make_task(), tmp_path)
     _, messages = train(make_task(curve(81)), tmp_path)
-    assert any("starting afresh" in line for line in messages)
+    assert any("starting at step 0" in line for line in messages)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -169,7 +169,7 @@ def test_a_training_that_diverges_goes_back_once(tmp_path):
     training = {"optimizer": "sgd", "learning_rate": 3.0, "schedule": "constant", "steps": 200}
     network = {"activation": "relu"}
     model, messages = train(make_task(training=training, network=network), tmp_path)
-    assert any("going back to step 0" in line for line in messages)
+    assert any("returning to step 0" in line for line in messages)
     assert model.metadata["rolled_back_to_step"] == 0
 
 

@@ -56,7 +56,7 @@ def test_lost_and_changed_files_are_named(path):
 
 
 def test_a_list_of_other_tiles_is_named(path):
-    assert list(changes_since(path, TILES[:1])) == [f"{path} is of other tiles"]
+    assert list(changes_since(path, TILES[:1])) == [f"{path} belongs to other tiles"]
 
 
 @pytest.mark.parametrize(

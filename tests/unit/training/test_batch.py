@@ -109,10 +109,10 @@ def stop_after(row):
 
 def test_a_signal_saves_all_and_the_next_attempt_goes_on(tmp_path, alone):
     tasks = different_tasks()
-    with pytest.raises(Interrupted, match=r"SIGTERM: saved after step 13; the same command"):
+    with pytest.raises(Interrupted, match=r"SIGTERM: saved after step 13; run the same command"):
         train_together(tasks, tmp_path, engine="tape", progress=stop_after(12 * 5 + 2))
     messages = train_together(tasks, tmp_path, engine="tape")
-    assert messages == {name: ["going on from the state saved after step 13"] for name in tasks}
+    assert messages == {name: ["resuming from the state saved after step 13"] for name in tasks}
     assert contents(tmp_path, tasks) == alone
 
 
@@ -155,7 +155,7 @@ def test_one_that_diverges_goes_back_by_itself(tmp_path):
         test_divergence.train(task, tmp_path / "alone" / name)
     messages = train_together(tasks, tmp_path / "batch", engine="tape")
     assert [len(lines) for lines in messages.values()] == [0, 1, 0]
-    assert "going back to step" in messages["wild"][0]
+    assert "returning to step" in messages["wild"][0]
     assert contents(tmp_path / "batch", tasks) == contents(tmp_path / "alone", tasks)
 
 
@@ -166,7 +166,7 @@ def test_one_that_fails_is_named_after_the_others_are_trained(tmp_path, monkeypa
         with pytest.raises(DivergenceError) as caught:
             train_together(tasks, tmp_path, engine="tape")
         assert str(caught.value).startswith("wild: training, step "), attempt
-        assert "the others are trained, and saved for the next attempt" in str(caught.value)
+        assert "the other networks are trained and saved" in str(caught.value)
         assert not list(tmp_path.glob("*/model.safetensors"))
     monkeypatch.setattr(TapeEngine, "run", None)  # fails if any step is taken again
     train_together(tasks, tmp_path, ["calm"], engine="tape")

@@ -65,8 +65,8 @@ def rollback(left_alone):
 def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_alone, rollback):
     folder, messages = left_alone
     assert messages == [
-        f"training, step {rollback['noticed_at_step']}: the loss is inf; going back to step"
-        f" {rollback['to_step']} and on with 0.1 times the learning rate"
+        f"training, step {rollback['noticed_at_step']}: the loss is inf; returning to step"
+        f" {rollback['to_step']} and continuing with 0.1 times the learning rate"
     ]
     history = pd.read_csv(folder / "history.csv")
     after = history.step > rollback["to_step"]
@@ -168,8 +168,8 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
             except Killed:
                 pass
         messages = train(task, folder)
-        back = f"back to step {rollback['to_step']} "
-        assert any(f"went {back}" in line or f"going {back}" in line for line in messages)
+        back = f"to step {rollback['to_step']} "
+        assert any(f"returned {back}" in line or f"returning {back}" in line for line in messages)
         assert content(folder) == content(left_alone[0]), moment
     assert moment > 4, "writing the state, giving it its name, and removing two others"
 
@@ -221,7 +221,7 @@ def test_the_second_time_it_stops_with_advice(tmp_path):
             train(task, tmp_path)
         message = str(caught.value)
         assert message.startswith("training, step "), attempt
-        assert "although the training went back to step 0 and on with 0.1 times" in message
+        assert "even after returning to step 0 and continuing with 0.1 times" in message
         assert "lower training.learning_rate, now 1e+30: try 3e+28" in message
         snapshot = Path(message.rsplit(" ", 1)[1])
         assert all(np.isfinite(a).all() for a in Model.load(snapshot).arrays.values())

@@ -129,7 +129,7 @@ def require_same_bytes_after_a_kill(task, folder, row, **resumed):
     with pytest.raises(Stopped):
         train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
     messages = train(task, folder / "killed", checkpoint_interval_s=0, **resumed)
-    assert any("going on from the state" in line for line in messages)
+    assert any("resuming from the state" in line for line in messages)
     for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
         assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)
 
@@ -270,7 +270,7 @@ def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypat
 def test_an_old_state_is_not_used_for_new_settings(tmp_path):
     train(make_task(), tmp_path)
     messages = train(make_task(learning_rate=1e-3), tmp_path)
-    assert any("starting afresh" in line for line in messages)
+    assert any("starting at step 0" in line for line in messages)
 
 
 def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
@@ -280,8 +280,8 @@ def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
     newest = sorted((tmp_path / "hit/state").glob("state_*"))[-1]
     newest.write_bytes(newest.read_bytes()[:100])
     messages = train(task, tmp_path / "hit", checkpoint_interval_s=0)
-    assert any("using the one before it" in line for line in messages)
-    assert any("going on from the state saved after step 39" in line for line in messages)
+    assert any("using the previous state" in line for line in messages)
+    assert any("resuming from the state saved after step 39" in line for line in messages)
     assert sha256(tmp_path / "hit/model.safetensors") == sha256(
         tmp_path / "alone/model.safetensors"
     )
@@ -348,7 +348,7 @@ def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, numbe
     assert job.returncode == EXIT_CODE_TRY_AGAIN, out
     assert f"{signal.Signals(number).name}: saved after step" in out
     messages = train(killed_task(), tmp_path)
-    assert any("going on from the state saved after step" in line for line in messages)
+    assert any("resuming from the state saved after step" in line for line in messages)
     assert sha256(tmp_path / "model.safetensors") == left_alone
 
 

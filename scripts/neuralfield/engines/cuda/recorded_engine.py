@@ -166,5 +166,5 @@ def memory_in_words(device: Device, remedy: str) -> Iterator[None]:
         if getattr(error, "status", _OUT_OF_MEMORY) != _OUT_OF_MEMORY:
             raise
         device.xp.get_default_memory_pool().free_all_blocks()
-        expected = f"no more than {device.name} has free"
+        expected = f"at most the free memory of {device.name}"
         raise ResourceError("training", f"{error}", expected, remedy) from error

@@ -33,7 +33,9 @@ class ClassifierTask(Task):
     def __post_init__(self) -> None:
         self.network.flat_values(self.labelled.shape)
         if self.labelled.classes < 2:
-            raise InputError(self.labelled.where, "all labels are 0", "two or more kinds")
+            raise InputError(
+                self.labelled.where, "all labels are 0", "labels of two or more classes"
+            )
 
     @classmethod
     def from_settings(

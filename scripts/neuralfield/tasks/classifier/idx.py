@@ -51,7 +51,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
         claimed = math.prod(shape)
-        require_memory(claimed, HOST, where, "take fewer or smaller ones")
+        require_memory(claimed, HOST, where, "use fewer or smaller images")
         values = np.empty(claimed, np.uint8)
         view, filled = values.data, 0
         while count := stream.readinto(view[filled : filled + _AT_ONCE]):
@@ -59,7 +59,7 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
         if filled < claimed:
             raise _other_length(where, f"ends after {filled:,} values", shape)
         if stream.read(1):
-            raise _other_length(where, "goes on after its values", shape)
+            raise _other_length(where, "continues after its last value", shape)
     return values.reshape(shape)
 
 
@@ -79,7 +79,7 @@ def _opened(
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes > MOST_BYTES:
             found = f"has {size_bytes >> 20:,} MiB"
-            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer")
+            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "use fewer images")
         if sha256 is not None:
             _require_checksum(where, file, sha256)
         is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -101,7 +101,7 @@ def _shape(
     magic = bytes([0, 0, _BYTES, dimensions])
     if header[:4] != magic:
         found = f"begins with the bytes {header[:4].hex(' ')}"
-        remedy = "give it unchanged, as it was downloaded"
+        remedy = "use the file exactly as it was downloaded"
         raise InputError(where, found, f"{magic.hex(' ')}, {expected}", remedy)
     if len(header) < 4 + 4 * dimensions:
         raise InputError(where, "ends within its header", expected, FETCH_AGAIN)
@@ -111,7 +111,7 @@ def _shape(
         raise InputError(where, f"has {words} values", f"at least one of {_CONTENTS[dimensions]}")
     if claimed > MOST_BYTES or max(shape[1:], default=0) > MOST_SIDE_PX:
         limits = f"at most {MOST_BYTES >> 20:,} MiB, and sides of at most {MOST_SIDE_PX:,} pixels"
-        raise InputError(where, f"claims {words} values", limits, "take fewer or smaller ones")
+        raise InputError(where, f"claims {words} values", limits, "use fewer or smaller images")
     if len(header) + claimed > most_bytes:
         found = f"cannot hold more than {most_bytes - len(header):,} values"
         raise _other_length(where, found, shape)
@@ -131,7 +131,7 @@ def _require_checksum(where: str, file: Any, sha256: str) -> None:
     found = hashlib.file_digest(file, "sha256").hexdigest()
     file.seek(0)
     if found != sha256.lower():
-        remedy = f"{FETCH_AGAIN}, or mend the checksum in the settings"
+        remedy = f"{FETCH_AGAIN}, or correct the checksum in the settings"
         raise InputError(where, f"has the SHA-256 {found}", sha256.lower(), remedy)
 
 

@@ -138,7 +138,7 @@ def load_trained_snapshot(path: Path, step: int, of: Trained) -> Trained:
         return of.load_snapshot(path, step)
     snapshot = load_trained(path)
     if not isinstance(snapshot, Mosaic) or snapshot.tiling != of.tiling:
-        found, expected = "of other tiles", "a mosaic of this training's"
+        found, expected = "a mosaic of other tiles", "a mosaic of the tiles of this training"
         raise CheckpointError(str(path), found, expected, remedy_for(path))
     first = of.tiling.tile(0, 0)
     of.load(first).load_snapshot(snapshot.path(first), step)

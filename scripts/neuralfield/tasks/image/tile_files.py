@@ -77,7 +77,7 @@ def changes_since(path: Path, tiles: Sequence[Tile]) -> Iterator[str]:
         yield str(error)
         return
     if list(listed) != [tile.name for tile in tiles]:
-        yield f"{path} is of other tiles"
+        yield f"{path} belongs to other tiles"
         return
     for tile, files in listed.items():
         for name, digest in files.items():

@@ -19,7 +19,7 @@ in float64."""
 MOST_BYTES = 1 << 30
 
 _EXPECTED = "a table of numbers: CSV, with the columns' names in its first line"
-_ONE_LINE = "write one line a sample, with a value for every name in the first line"
+_ONE_LINE = "write one line per sample, with a value for every name in the first line"
 _A_NUMBER = "a number, written like -1.5 or 2e-3"
 _ROWS_AT_ONCE = 1 << 15
 
@@ -91,7 +91,7 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             found = f"has {size >> 20:,} MiB"
-            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "take fewer rows")
+            raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "use fewer rows")
         present = column_names(where, file, _EXPECTED, _ONE_LINE)
         places = [_place(where, name, present) for name in names]
         options = {"names": range(len(present)), "keep_default_na": False}
@@ -115,7 +115,7 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
     """
     held_out = round(share * count)
     if held_out >= count:
-        expected = "a share that leaves a row to train with"
+        expected = "a share that leaves at least one row for training"
         raise ConfigError("held_out_share", f"{share:g} of {count:,} rows", expected)
     places = permuted(np, np.arange(held_out), count, random_seed, (0, STREAM_HELD_OUT))
     mask = np.zeros(count, dtype=bool)
@@ -128,8 +128,8 @@ def _place(where: str, name: str, present: list[str]) -> int:
     listed = ", ".join(present)[:200]
     times = present.count(name)
     if times > 1:
-        found = f"has {times} columns of the name {name}"
-        raise InputError(where, found, "a name for each column of its own", "rename the others")
+        found = f"has {times} columns named {name}"
+        raise InputError(where, found, "a different name for each column", "rename the others")
     if not times:
         remedy = did_you_mean(name, present) or "separate them by commas"
         found = f"has no column {name}; its columns are: {listed}"

@@ -20,7 +20,7 @@ from neuralfield.tasks.table.table_objective import TableObjective
 from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
-RMSE = Measure("rmse", math.sqrt, "{:.4g} off")
+RMSE = Measure("rmse", math.sqrt, "error {:.4g}")
 """The measure for squared errors, in the targets' units."""
 
 

@@ -125,6 +125,6 @@ def _with_linear_layers(
 
 def _name(operation: Any) -> str:
     if operation is None:
-        return "a network that ends so soon"
+        return "a network with fewer operations than a classifier's"
     function = operation.func if isinstance(operation, partial) else operation
     return f"the operation {getattr(function, '__name__', type(function).__name__)} in its place"

@@ -269,7 +269,7 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
     if any(plan is None for plan in plans):
         return (
             f"images of {shape.width} x {shape.height} with {shape.channels_in} channels: "
-            "a block of threads has no room for their lines"
+            "their rows do not fit into a block of threads"
         )
     return None
 

@@ -90,7 +90,7 @@ class NarrowPass(FusedPass):
         if not shape.matrices:
             return "a single hidden layer of two coordinates"
         if _block_tiles(network, compute_capability) is None:
-            return "gradients that have no room on a multiprocessor"
+            return "gradients that do not fit on a multiprocessor"
         return None
 
     def partial_gradients(self) -> list[PartialGradient]:

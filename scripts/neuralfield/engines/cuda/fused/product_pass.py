@@ -86,9 +86,9 @@ class ProductPass(FusedPass):
         if first.values_out % 16 or len(set(shape.widths)) > 1:
             return "factors whose values are not a multiple of 16"
         if _sums(shape) > _MOST_SUMS:
-            return "gradients that have no room in registers"
+            return "gradients that do not fit in registers"
         if _block_bytes(shape) > shared_limit_bytes(compute_capability):
-            return "layers that have no room on a multiprocessor"
+            return "layers that do not fit on a multiprocessor"
         return None
 
     def _matrix_gradients(

@@ -99,7 +99,7 @@ class WidePass(FusedPass):
             return "hash grids"
         shape = _shape(network, shared_limit_bytes(compute_capability))
         if shape is None:
-            return "layers that have no room on a multiprocessor"
+            return "layers that do not fit on a multiprocessor"
         values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
         needed_bytes = 2 * batch.rows * values
         if needed_bytes > _MOST_BYTES:

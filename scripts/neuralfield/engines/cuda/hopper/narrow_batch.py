@@ -71,9 +71,9 @@ class NarrowBatch:
             return "products of warps"
         shape = narrow_network(alone.network, _WORKERS)
         if _reducer_sums(shape) > _MOST_REDUCER_SUMS:
-            return "sums that have no room in registers"
+            return "sums that do not fit in registers"
         if _batch_bytes(shape, alone) > SHARED_LIMIT_BYTES:
-            return "buffers that have no room in shared memory"
+            return "buffers that do not fit in shared memory"
         return None
 
     @staticmethod
