@@ -41,7 +41,7 @@ def check(results: Path) -> tuple[int, list[InputError]]:
     try:
         outputs = read_manifest(results)
     except FileNotFoundError as error:
-        remedy = "run the workflow: it writes one, also if there is nothing else to do"
+        remedy = "run the workflow, which writes one even if there is nothing else to do"
         where, expected = str(results / NAME), "the manifest of an earlier run"
         raise InputError(where, "there is no such file", expected, remedy) from error
     known = set()
@@ -75,18 +75,18 @@ def _differences(
         time_s = file.stat().st_mtime
         # files in a folder are older than the folder's own time
         is_new = time_s > output.made_at_s or (file == made and time_s != output.made_at_s)
-        found = f"other bytes, {'and another' if is_new else 'though the same'} time"
+        found = f"has changed, {'with a new' if is_new else 'but has the same'} modification time"
     except FileNotFoundError:
         yield _missing(file, made, output)
         return
     except OSError as error:
         found = f"cannot be read ({error.strerror})"
-    expected = f"what the rule {output.rule} made (SHA-256 {sha256[:12]}...)"
+    expected = f"the file that the rule {output.rule} made (SHA-256 {sha256[:12]}...)"
     yield InputError(str(file), found, expected, _remedy(file, made))
 
 
 def _missing(file: Path, made: Path, output: RecordedOutput) -> InputError:
-    expected = f"what the rule {output.rule} made"
+    expected = f"the file that the rule {output.rule} made"
     remedy = "run the same command again" if file == made else _remedy(file, made)
     return InputError(str(file), "there is no such file", expected, remedy)
 
@@ -95,10 +95,12 @@ def _foreign(file: Path, results: Path, outputs: dict[str, RecordedOutput]) -> I
     """Describe a file that is not in the manifest."""
     for parent in file.relative_to(results).parents:
         if output := outputs.get(parent.as_posix()):
-            expected = f"only what the rule {output.rule} made in {results / parent}"
+            expected = f"only files that the rule {output.rule} made in {results / parent}"
             return InputError(str(file), "a file that no rule made", expected, "remove it")
-    remedy = "run the same command again; if it is still named then, remove it or keep it elsewhere"
-    return InputError(str(file), "not in the manifest", "only what rules have made", remedy)
+    remedy = (
+        "run the same command again; if the file is still listed, remove it or move it elsewhere"
+    )
+    return InputError(str(file), "not in the manifest", "only files that rules have made", remedy)
 
 
 def _remedy(file: Path, made: Path) -> str:
@@ -120,9 +122,9 @@ def main(arguments: list[str] | None = None) -> int:
     for finding in findings:
         print(finding)
     if findings:
-        print(f"{len(findings)} of {count} files are not as they were made.")
+        print(f"{len(findings)} of {count} files differ from the manifest.")
         return 1
-    print(f"All {count} files are as they were made.")
+    print(f"All {count} files agree with the manifest.")
     return 0
 
 

@@ -118,7 +118,7 @@ def compare(found: Mapping[str, Facts], expected: Mapping[str, Facts]) -> list[V
 def _compare_numbers(name: str, found: Facts, expected: Facts) -> Verdict:
     here, there = found["numbers"], expected["numbers"]
     if not there:
-        return Verdict(name, DIFFERENT, "has to be the same bytes")
+        return Verdict(name, DIFFERENT, "must have the same bytes")
     worst, detail = 0.0, "the numbers are the same"
     for key in {**there, **here}:
         excess = _excess(here.get(key), there.get(key), TOLERANCES.get(key, 0))
@@ -141,6 +141,6 @@ def _excess(here: Any, there: Any, tolerance: float) -> float:
 
 def _described(key: str, here: Any, there: Any) -> str:
     if key == "cell_means" and np.shape(here) == np.shape(there):
-        return f"{key}: up to {np.max(np.abs(np.subtract(here, there))):.4g} apart"
+        return f"{key}: differs by up to {np.max(np.abs(np.subtract(here, there))):.4g}"
     found, expected = (f"{v:.6g}" if isinstance(v, float) else v for v in (here, there))
     return f"{key}: {found}, in the manifest {expected}"

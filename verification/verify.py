@@ -52,7 +52,12 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
     command += ["--cores", cores, "--config", f"training={{device: {device}}}"]
     code = subprocess.run(command, cwd=folder, check=False).returncode
     if code:
-        raise NeuralfieldError("verify", f"Snakemake ended with {code}", "0", "mend what it names")
+        raise NeuralfieldError(
+            "verify",
+            f"Snakemake ended with exit code {code}",
+            "0",
+            "correct the error that it reports",
+        )
 
 
 def judge(results: Path, manifest: Path) -> tuple[Entry, MachineKind, list[Verdict]]:
@@ -65,7 +70,7 @@ def judge(results: Path, manifest: Path) -> tuple[Entry, MachineKind, list[Verdi
     """
     here = entry_of(results)
     entries = read_manifest(manifest)
-    remedy = "make it: python verification/verify.py --write"
+    remedy = "create one: python verification/verify.py --write"
     if not entries:
         raise InputError(str(manifest), "no entries", "a file for each kind of machine", remedy)
     nearest = nearest_entry(entries, here.kind)
@@ -101,8 +106,10 @@ def main() -> int:
     """Read the command line, run or compare, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
-    parser.add_argument("--cores", default="all", help="those of Snakemake (default: all)")
-    parser.add_argument("--results", type=Path, help="compare these, and make none")
+    parser.add_argument("--cores", default="all", help="cores that Snakemake uses (default: all)")
+    parser.add_argument(
+        "--results", type=Path, help="compare these results, without running the workflow"
+    )
     parser.add_argument("--write", action="store_true", help="write the manifest for this machine")
     parser.add_argument(
         "--manifest", type=Path, default=MANIFEST, help="the folder of the manifest"

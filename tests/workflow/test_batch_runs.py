@@ -62,7 +62,7 @@ def together(tmp_path_factory) -> Workspace:
     assert stopped.returncode != 0 and "time limit: saved after step 1;" in stopped.stdout
     del workspace.settings["training"]["time_limit_s"]
     messages = workspace.succeed(*networks(), "--set-resources", "train_batch:mem_mb=4321")
-    assert messages.count("going on from the state saved after step 1") == len(networks())
+    assert messages.count("resuming from the state saved after step 1") == len(networks())
     return workspace
 
 

@@ -189,7 +189,7 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "training.stesp",
             1,
-            "training.stesp: unknown key; expected a key that config.yaml explains",
+            "training.stesp: unknown key; expected a key that is documented in config.yaml",
         ),
         ("training.steps", 0, "training.steps: 0; expected a whole number >= 1"),
         ("training.steps", "many", "training.steps: 'many'; expected a whole number >= 1"),
@@ -215,7 +215,7 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "training.schedule",
             "exponential",
-            "training.minimum_learning_rate: 0.0; expected a number above 0, for schedule",
+            "training.minimum_learning_rate: 0.0; expected a number above 0, where schedule",
         ),
         ("training.checkpoint_interval_s", 0, "expected a number of seconds > 0"),
         ("training", 5, "training: 5; expected settings of the training"),
@@ -231,9 +231,13 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "images.tables",
             {"path": "tiny.png"},
-            "images: the name 'tables'; expected another name: results/tables is for tables",
+            "images: the name 'tables'; expected another name: results/tables is reserved for",
         ),
-        ("images.Classifiers", {"path": "tiny.png"}, "results/classifiers is for classifiers"),
+        (
+            "images.Classifiers",
+            {"path": "tiny.png"},
+            "results/classifiers is reserved for classifiers",
+        ),
         (
             "image",
             "nowhere.png",
@@ -248,9 +252,9 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "sise",
             9,
-            "sise: unknown key; expected a key that config.yaml explains; did you mean size?",
+            "sise: unknown key; expected a key that is documented in config.yaml; did you mean",
         ),
-        ("size", "tall", "config.yaml: size: 'tall' without an image; expected it beside image="),
+        ("size", "tall", "config.yaml: size: 'tall' without an image; expected the setting"),
         (
             "steps",
             500,
@@ -265,7 +269,7 @@ def test_images_are_found_beside_the_snakefile(written):
         ),
         ("frames", 5, "frames: unknown key; expected this key in timelapse; write timelapse: {f"),
         ("width", 5, "expected this key in fields.siren; write fields: {siren: {width: 5}}"),
-        ("mode", "grey", "mode: 'grey' without an image; expected it beside image="),
+        ("mode", "grey", "mode: 'grey' without an image; expected the setting"),
         ("path", "a.png", "expected this key in images.tiny; write images: {tiny: {path: a.png}}"),
         (
             "fields.siren.steps",
@@ -303,7 +307,11 @@ def test_images_are_found_beside_the_snakefile(written):
             {"x": {"box": [0, 0, 0.5, 0.7], "size": 40000}},
             "render.crops.x.size: 40000, which is ",
         ),
-        ("imges", {}, "imges: unknown key; expected a key that config.yaml explains; did you mean"),
+        (
+            "imges",
+            {},
+            "imges: unknown key; expected a key that is documented in config.yaml; did you mean",
+        ),
     ],
 )
 def test_complaint(written, path, value, complaint):

@@ -84,7 +84,7 @@ def test_a_full_disk_is_reported_once_with_what_to_do(message, where):
     terminal = ShortFailures(DefaultFormatter())
     line = terminal.format(record(message))
     assert line.startswith(where) and "No space left on device" in line and "\n" not in line
-    assert "free some, then run the same command again" in line
+    assert "free some space, then run the same command again" in line
     assert terminal.format(record(message)) == ""
 
 
@@ -95,7 +95,7 @@ def test_locked_results_are_reported_with_what_to_do(workspace: Workspace):
     workspace.path(".snakemake/neuralfield.owner").write_text("another machine\n")
     refused = workspace.run("results/tiny/resized.png")
     assert refused.returncode == 1 and "LockException" not in refused.stdout
-    assert f"{workspace.folder}: another Snakemake is making the same files" in refused.stdout
+    assert f"{workspace.folder}: another Snakemake process is creating files here" in refused.stdout
     assert "(snakemake --unlock)" in refused.stdout
     workspace.succeed("--unlock")
     assert not locks.exists()
@@ -148,7 +148,7 @@ def test_a_damaged_image_among_others_says_how_to_get_the_report_of_the_others(
     workspace.settings["images"]["torn"] = {"path": "cut.png", "size": 16}
     failed = workspace.run()
     assert failed.returncode == 1 and "resize torn: cut.png: is cut off" in failed.stdout
-    advice = "for one without torn, take it out of `images` in config.yaml"
+    advice = "for a report without torn, remove it from `images` in config.yaml"
     assert advice in failed.stdout
     del workspace.settings["images"]["torn"]
     assert workspace.planned() == {"report": 1, "summarize": 1}

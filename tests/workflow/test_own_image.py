@@ -29,7 +29,7 @@ def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as caught:
         require_same_source("grey16", "grey16.tif", ["grey16.png"])
     assert str(caught.value) == (
-        "results/grey16: holds what was made from grey16.png; expected a folder of its own for"
+        "results/grey16: contains the results of grey16.png; expected a folder of its own for"
         " grey16.tif; add name=grey16-tif to the command, or remove results/grey16"
     )
 
@@ -71,7 +71,7 @@ def test_it_is_trained_as_what_it_is(tmp_path, make, kind, preset, detail_share,
     lines: list[str] = []
     resize.main(tmp_path / "image.png", *outputs, size=40, report=lines.append, say_kind=True)
     (line,) = lines
-    assert f"image.png: trained as {kind}, as" in line and f"preset={preset}" in line
+    assert f"image.png: trained as {kind}, because" in line and f"preset={preset}" in line
     found = kind_in(read_facts(outputs[1]))
     given = {"detail_share": "auto", "residual_scale": "auto", "steps": 3}
     chosen = with_choices_for(found, given)
@@ -100,7 +100,7 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
     outputs = tmp_path / "resized.png", tmp_path / "picture.json"
     options = {"size": 40, "report": lines.append, "say_kind": True}
     resize.main(Path("lines.png"), *outputs, **options, named_preset="line_art")
-    assert lines == ["lines.png: trained with preset=line_art, which was named"]
+    assert lines == ["lines.png: trained with preset=line_art, as requested"]
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_a_setting_that_every_network_sets_itself_is_named(written):
         field["training"] = {"steps": 9}
     assert notes(written) == (
         "config.yaml: training.steps: 50 has no effect, because every network or sweep sets its"
-        " own; change or remove that, or write --config 'training={steps: 50}'."
+        " own value; change or remove those values, or write --config 'training={steps: 50}'."
     )
     del written["fields"]["plain"]["training"]
     assert not notes(written)
@@ -178,7 +178,7 @@ def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
     assert budgets(read(written, files=[later])) == {"siren": [9, None], "plain": [9, 5]}
     found = read(written, "budget=3", "training={steps: 30}")
     (note,) = found["notes"]
-    assert "training.steps: 30 has no effect, because a budget finds them" in note
+    assert "training.steps: 30 has no effect, because a budget determines the steps" in note
 
 
 @pytest.mark.parametrize(("preset", "limit_s"), [("quality", 85), ("line_art", 105)])

@@ -56,7 +56,9 @@ def test_results_that_could_not_be_written_are_named_by_their_folder(tmp_path):
         require_writable([results / "other/pixels.csv"])
     (results / "tiny").rmdir()
     (results / "tiny").touch()
-    with pytest.raises(StorageError, match=r"results/tiny: .*\(Not a directory.*move the file"):
+    with pytest.raises(
+        StorageError, match=r"results/tiny: .*\(Not a directory.*move away the file"
+    ):
         require_writable(wanted)
 
 

@@ -155,7 +155,7 @@ def test_folders_that_have_lost_a_file_are_made_again(finished):
             finished.path(f"away_{number}").rename(path)
     for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
         assert (
-            f"results/tiny/siren/{name} lacks files that the settings ask for: it is made again."
+            f"results/tiny/siren/{name} lacks files that the settings require: it is created again."
             in messages
         )
         assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
@@ -172,7 +172,7 @@ def test_damage_that_keeps_its_time_is_found_and_mended_as_the_check_says(finish
     capsys.readouterr()
     assert check.main(["--results", str(results)]) == 1
     assert re.search(
-        r"render_8.png: other bytes, .* the rule render made .*; remove it, and run the same",
+        r"render_8.png: has changed, .* the rule render made .*; remove it, and run the same",
         capsys.readouterr().out,
     )
     render.unlink()

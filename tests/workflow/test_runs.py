@@ -68,9 +68,11 @@ def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     workspace.settings["training"] |= {"steps": 5000, "engine": "tape"}
     cut, whole = (f"results/tiny/{field}/model.safetensors" for field in ("cut", "whole"))
     messages = workspace.succeed("--retries", "60", cut, whole)
-    assert re.search(r"train tiny cut: time limit: saved after step .*; the same command", messages)
+    assert re.search(
+        r"train tiny cut: time limit: saved after step .*; run the same command", messages
+    )
     assert "Trying to restart job" in messages
-    assert re.search(r"tiny / cut: going on from the state saved after step", messages)
+    assert re.search(r"tiny / cut: resuming from the state saved after step", messages)
     assert workspace.path(cut).read_bytes() == workspace.path(whole).read_bytes()
     del workspace.settings["fields"]["cut"]["training"]
     assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
@@ -94,7 +96,8 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     os.killpg(process.pid, signal.SIGSTOP)  # pauses Snakemake and its job
     refused = workspace.run()
     assert (
-        refused.returncode != 0 and "another Snakemake is making the same files" in refused.stdout
+        refused.returncode != 0
+        and "another Snakemake process is creating files here" in refused.stdout
     )
     process.kill()
     os.killpg(process.pid, signal.SIGCONT)

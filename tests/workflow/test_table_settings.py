@@ -15,7 +15,7 @@ from neuralfield.tasks.training_settings import HOW_AND_WHERE, SampleTraining
         ("inputs", [], "tables.rows.inputs: []; expected a list of one or more different names"),
         ("inputs", ["a", "a"], "tables.rows.inputs: [a, a]; expected a list of one or more"),
         ("inputs", [True], "tables.rows.inputs.0: true; expected the name of a column; in quotes"),
-        ("targets", ["a"], "tables.rows.targets: a, an input too; expected columns that are not"),
+        ("targets", ["a"], "tables.rows.targets: a, which is also an input; expected columns"),
         ("targets", None, "tables.rows.targets: missing; expected a list"),
         ("truth", ["a", "c"], "tables.rows.truth: 2 columns; expected a column for each target: 1"),
         ("network.widths", [0], "tables.rows.network.widths.0: 0; expected a whole number >= 1"),

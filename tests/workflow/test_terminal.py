@@ -90,7 +90,7 @@ def test_a_pipe_has_a_few_plain_lines(small: Workspace, terminal: str):
 def test_a_dry_run_is_short_and_says_how_long_it_takes(small: Workspace, terminal: str):
     messages = small.succeed("--dry-run", "--forceall", EVALUATED)
     assert re.search(r"^Would run 4 jobs on 2 cores; a", messages, re.MULTILINE)
-    assert "  tiny / siren: train, evaluate (it is asked for anew)" in messages
+    assert "  tiny / siren: train, evaluate (it is forced to run again)" in messages
 
 
 @pytest.mark.slow

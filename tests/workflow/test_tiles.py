@@ -48,8 +48,8 @@ def tiled(tmp_path_factory) -> Workspace:
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
     messages = workspace.succeed(f"{tile}.json")
-    assert "slope / siren / 0_0: publishing the results again" in messages
-    assert "slope / siren / 0_1: going on from the state saved after step" in messages
+    assert "slope / siren / 0_0: restoring the results" in messages
+    assert "slope / siren / 0_1: resuming from the state saved after step" in messages
     for name in ("0_0", "0_1"):
         folder = workspace.path(f"results/slope/siren/tiles/{name}")
         shutil.copy(folder / "model.safetensors", workspace.path(f"killed_{name}.safetensors"))
@@ -105,9 +105,9 @@ def test_a_lost_tile_alone_is_trained_again(tiled):
     with tiled.settings_kept():
         tiled.settings["images"]["slope"]["tiles"]["per_job"] = 4
         messages = tiled.succeed()
-        assert "publishing the results again" in messages
+        assert "restoring the results" in messages
         log = tiled.path("logs/slope/siren/tiles_0.log").read_text()
-        assert log.count("nothing has to be trained") == 3
+        assert log.count("no training is needed") == 3
         assert (tile / "model.safetensors").read_bytes() == model
     assert set(tiled.planned()) == {"report"}  # it shows the settings
 
@@ -188,7 +188,7 @@ def test_segments_and_black_and_white(workspace: Workspace):
         ({"tiles": {"size": 8}}, "tiles.size: 8; expected a whole number of pixels from 16"),
         ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),
         ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write {size: 1024}"),
-        ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected no size beside tiles"),
+        ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected tiles without size"),
         ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not an image"),
         (
             {"tiles": {"size": 16, "overlap": 5}, "path": "long.png"},
@@ -228,7 +228,7 @@ def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
     Image.new("RGB", (64, 48)).save("slope.png")
     Path("model.json").write_text("{}")
     fields = {"old": {"type": "imported", "path": "model.json"}}
-    with pytest.raises(Problems, match="'old' is imported; expected networks that are trained"):
+    with pytest.raises(Problems, match="'old' is imported; expected only fields that are trained"):
         read_settings({"images": {"slope": TILES}, "fields": fields}, lambda place: "config.yaml")
 
 

@@ -35,5 +35,7 @@ def test_tiles_cannot_have_one(workspace: Workspace, monkeypatch):
     monkeypatch.chdir(workspace.folder)
     workspace.settings["fields"] = {"up": {"type": "upscaler"}}
     workspace.settings["images"]["tiny"] = {"path": "tiny.png", "tiles": {"size": 16}}
-    with pytest.raises(Problems, match="'up' is an upscaler; expected networks that are trained"):
+    with pytest.raises(
+        Problems, match="'up' is an upscaler; expected only fields that are trained"
+    ):
         read_settings(workspace.settings, lambda place: "config.yaml")

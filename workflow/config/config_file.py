@@ -45,7 +45,7 @@ def config_file(workflow_folder: Path, *, is_module: bool = False) -> str:
 def require_harmless(path: Path) -> None:
     """Refuse a config file that would run code or fill the memory; see `config_file`."""
     if not path.is_file() or path.stat().st_size > LARGEST_BYTES:
-        found = f"no plain file of at most {LARGEST_BYTES >> 20} MiB"
+        found = f"not a regular file of at most {LARGEST_BYTES >> 20} MiB"
         raise UserError(f"{path}: {found}; expected settings; see the workflow's own config.yaml")
     try:
         text = path.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def require_harmless(path: Path) -> None:
         line = f"line {mark.line + 1}" if mark else "text"
         problem = getattr(error, "problem", None) or "characters that cannot be read"
         raise UserError(
-            f"{path}: {line}: {problem}; expected YAML; look at the indentation, colons and quotes"
+            f"{path}: {line}: {problem}; expected YAML; check the indentation, colons and quotes"
             " there and in the line before"
         ) from error
     except (ValueError, OSError) as error:
@@ -99,8 +99,8 @@ def require_given_once(arguments: Sequence[str]) -> None:
         is_open = option in ("--config", "-C")
     if len(groups) > 1:
         raise UserError(
-            f"--config: stands {len(groups)} times, and only the last one would count; expected it"
-            " once; write all settings after one --config"
+            f"--config: given {len(groups)} times, but only the last one would take effect;"
+            " expected it once; write all settings after one --config"
         )
     seen = set()
     for entry in groups[0] if groups else ():
@@ -138,7 +138,7 @@ def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines and name != "<<":
                 where = ".".join((*place, name))
-                raise _Repeated(f"{where} stands twice (lines {lines[name]} and {line})")
+                raise _Repeated(f"{where} occurs twice (lines {lines[name]} and {line})")
             lines[name] = line
             _require_different_nodes(value, (*place, name))
 
@@ -148,7 +148,7 @@ def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise _Repeated(f"{key} stands twice")
+            raise _Repeated(f"{key} occurs twice")
         seen[key] = value
     return seen
 
@@ -165,7 +165,7 @@ def _require_few_values(text: str) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise _Harmful(f"the alias *{event.anchor}, which stands for itself or nothing")
+                raise _Harmful(f"the alias *{event.anchor}, which refers to itself or to nothing")
             total += sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
             if event.value == "__use_yte__":

@@ -218,7 +218,7 @@ def _disagreements(
     """
     for name, image in settings["images"].items():
         if name.lower() in TAKEN_NAMES:
-            expected = f"another name: results/{name.lower()} is for {name.lower()}"
+            expected = f"another name: results/{name.lower()} is reserved for {name.lower()}"
             yield ConfigError(where_is(("images",)), f"the name {name!r}", expected, "rename it")
         try:
             require_file(image["path"], where_is(("images", name, "path")), "an image")
@@ -232,7 +232,7 @@ def _disagreements(
                 where = where_is(("images", name, "fields", index))
                 yield ConfigError(where, repr(field), expected, guess)
     if not runs(settings) and not settings["sweeps"]:
-        expected = "an image that a network is fitted to"
+        expected = "at least one image with a network"
         yield ConfigError(where_is(("images",)), "all fields: []", expected)
     for name, field in settings["fields"].items():
         if field["type"] == "imported":

@@ -54,12 +54,12 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
         return
     if "size" in image:
         remedy = "remove one of the two; tiles are trained at the image's own size"
-        yield ConfigError(where("size"), image["size"], "no size beside tiles", remedy)
+        yield ConfigError(where("size"), image["size"], "tiles without size", remedy)
     for field in image.get("fields", settings["fields"]):
         kind = settings["fields"].get(field, {}).get("type")
         if kind in WHOLE_IMAGES_ONLY:
-            expected = "networks that are trained here, one for each tile, and are fields"
-            remedy = "name the others under `fields` of this image"
+            expected = "only fields that are trained by this workflow"
+            remedy = "list those under `fields` of this image"
             found = f"{field!r} is {WHOLE_IMAGES_ONLY[kind]}"
             yield ConfigError(where("fields"), found, expected, remedy)
     size = image["tiles"]["size"]
@@ -86,12 +86,14 @@ def _sizes(
     size, longer = image["tiles"]["size"], max(header.width, header.height)
     if size >= longer:
         expected = f"less than the image's longer side, {longer} pixels"
-        yield ConfigError(where("tiles", "size"), size, expected, "remove tiles: it is small")
+        yield ConfigError(
+            where("tiles", "size"), size, expected, "remove tiles: the image is small enough"
+        )
         return
     if not header.row_by_row and header.width * header.height > 1e6 * max_megapixels:
         found = (
             f"{image['path']} has {header.width * header.height:,} pixels, not stored row by row,"
-            " and has to be in memory as a whole"
+            " and has to be read into memory as a whole"
         )
         remedy = (
             f"store it in tiles (vips copy {image['path']} large.tif[tile,compression=deflate,"

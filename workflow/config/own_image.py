@@ -41,8 +41,8 @@ def adopt_own_image(
     if path is None:
         for key in (key for key in (*KEYS, "name") if key in written):
             where, value = name_place((key,), name_source), as_written(written.pop(key))
-            expected = "it beside image=, for an image of your own"
-            remedy = "write image=photo.jpg before it, or set it below `images`"
+            expected = "the setting together with image="
+            remedy = "add image=photo.jpg, or set it for an image under `images`"
             yield ConfigError(where, f"{value} without an image", expected, remedy)
         return
     if not isinstance(path, str) or not path:
@@ -92,7 +92,7 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
             continue
         own = slug(Path(path).name.replace(".", "-"))
         remedy = f"add name={own} to the command, or remove results/{name}"
-        found = f"holds what was made from {earlier}"
+        found = f"contains the results of {earlier}"
         raise ConfigError(f"results/{name}", found, f"a folder of its own for {path}", remedy)
 
 
@@ -119,7 +119,8 @@ def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> s
     if size > max(shape):
         return (
             f"{line}, enlarged to {sides[0]} x {sides[1]} for training, which takes longer and adds"
-            f" no detail; size={max(shape)} trains at its own, and renders may still be larger."
+            f" no detail; size={max(shape)} trains at the original size, and renders can still be"
+            " larger."
         )
     return (
         f"{line}, reduced to {sides[0]} x {sides[1]} for training; size=N chooses another"

@@ -136,8 +136,8 @@ def settings_without_effect(
         at = _last(layers, (taken,))
         if at >= 0 and _mapping(layers[at].content[taken]) and _last(layers, (taking,)) >= 0:
             yield (
-                f"{layers[at].name}: {taken} has no effect, because {taking} takes the place of"
-                f" all {taken}; remove one of the two."
+                f"{layers[at].name}: {taken} has no effect, because {taking} replaces all {taken};"
+                " remove one of the two."
             )
     fields = settings["fields"]
     used = set(_users(settings, own_keys, ""))
@@ -158,11 +158,14 @@ def settings_without_effect(
         is_idle = overridden or condition or is_found
         if not trainings or not is_idle or value == shipped_settings()["training"].get(key):
             continue
-        reason, instead = "every network or sweep sets its own", "change or remove that"
+        reason, instead = (
+            "every network or sweep sets its own value",
+            "change or remove those values",
+        )
         if overridden and name_source(("training", key)) != COMMAND_LINE:
             instead += f", or write --config 'training={{{key}: {as_written(value)}}}'"
         if is_found:
-            reason, instead = "a budget finds them", "remove one of the two"
+            reason, instead = "a budget determines the steps", "remove one of the two"
         if condition:
             other, wanted = condition
             reason = f"no network is trained with {other}: {' or '.join(wanted)}"

@@ -304,14 +304,14 @@ def _refusals(
     place: Place = ("sweeps", sweep.name)
     where = where_is(place)
     if not sweep.runs:
-        yield ConfigError(where, "nothing left", "a combination that no exclude matches")
+        yield ConfigError(where, "no combination left", "a combination that no exclude matches")
     written = settings["sweeps"][sweep.name]
     images = written.get("images", list(settings["images"]))
     everything = list(_combinations(written, images, {}))
     for index, entry in enumerate(written["exclude"]):
         if not any(_matches(image, network, entry) for image, network in everything):
             at = where_is((*place, "exclude", index))
-            yield ConfigError(at, "matches nothing", "values that are in the lists", "remove it")
+            yield ConfigError(at, "matches no combination", "values from the lists", "remove it")
     reasons: dict[tuple[str, str], tuple[str, ConfigError]] = {}
     for name, network in sweep.networks.items():
         if len(name) > LONGEST_NAME:

@@ -36,7 +36,7 @@ def outside_their_limits(
             yield ConfigError(where(key, limit_key), as_written(training[key]), expected)
     key = "minimum_learning_rate"
     if training["schedule"] == "exponential" and not training[key] > 0:
-        expected = "a number above 0, for schedule: exponential to end at"
+        expected = "a number above 0, where schedule: exponential ends"
         yield ConfigError(where(key, "schedule"), as_written(training[key]), expected)
 
 
@@ -58,11 +58,11 @@ def table_complaints(
     both = [column for column in table["targets"] if column in table["inputs"]]
     if both:
         yield ConfigError(
-            where("targets"), f"{both[0]}, an input too", "columns that are not given"
+            where("targets"), f"{both[0]}, which is also an input", "columns that are not inputs"
         )
     if table["network"]["widths"] in table["sizes"]:
         found = f"{as_written(table['network']['widths'])}, the widths of the network itself"
-        yield ConfigError(where("sizes"), found, "widths of others", "remove it")
+        yield ConfigError(where("sizes"), found, "widths of other networks", "remove it")
     truth, targets = table.get("truth"), table["targets"]
     if truth and len(truth) != len(targets):
         expected = f"a column for each target: {len(targets)}"

@@ -95,7 +95,7 @@ def in_words(
 def _unknown_key(
     key: str, value: Any, known: list[str], guess: str, where: str, home: Place
 ) -> ConfigError:
-    expected = "a key that config.yaml explains" if guess else f"one of {', '.join(known)}"
+    expected = "a key that is documented in config.yaml" if guess else f"one of {', '.join(known)}"
     if home:
         rule = read_schema()["$defs"].get(home[0], {}).get("properties", {}).get(home[-1], {})
         if rule.get("type") == "array" and not isinstance(value, list):

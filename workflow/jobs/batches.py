@@ -110,9 +110,9 @@ def append(path: Path, batches: Mapping[str, Sequence[Entry]], known: Ledger) ->
             for name, entries in batches.items():
                 places = {entry: present.place.get(entry) for entry in entries}
                 if any(places[e] not in (name, known.place.get(e)) for e in entries):
-                    found = "another Snakemake has put the same networks into other batches"
+                    found = "another Snakemake process has put the same networks into other batches"
                     remedy = "run the same command again"
-                    raise InputError(str(path), found, "one at a time", remedy)
+                    raise InputError(str(path), found, "one process at a time", remedy)
                 if set(places.values()) != {name}:
                     runs = [[run.image, run.field, digest] for run, digest in entries]
                     text += json.dumps({"batch": name, "runs": runs}) + "\n"
@@ -238,7 +238,7 @@ def _read(file: BinaryIO) -> Ledger:
             lines.append((_of_form("batch", row["batch"]), tuple(entries)))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        remedy = "remove it: networks that are there are kept, or made again from the same settings"
+        remedy = "remove it: existing networks are kept, or trained again with the same settings"
         raise InputError(str(file.name), found, "a line for each batch", remedy) from error
     return Ledger(tuple(lines))
 

@@ -91,18 +91,18 @@ def _refused_start(text: str) -> str:
     """Describe why Snakemake starts no job, and a remedy; empty for unknown reasons."""
     if lock := _LOCKED.match(text):
         return (
-            f"{lock[1]}: another Snakemake is making the same files here; expected one at a time;"
-            " wait until it has ended, then run the same command again; if it was on a machine"
-            " that is off, remove its lock before (snakemake --unlock)"
+            f"{lock[1]}: another Snakemake process is creating files here; expected one at a time;"
+            " wait until it has ended, then run the same command again; if it ran on a machine"
+            " that is off, first remove its lock (snakemake --unlock)"
         )
     if protected := _PROTECTED.match(text):
         first, *others = (line.strip() for line in protected[1].strip().splitlines())
         and_others = f" and {len(others)} more" if others else ""
         files = " ".join(map(shlex.quote, [first, *others]))
         return (
-            f"{first}{and_others}: write-protected, and about to be made again; expected files that"
-            f" can be written; allow it (chmod u+w {files}) or move them away, then run the same"
-            " command again"
+            f"{first}{and_others}: write-protected, but has to be created again; expected files"
+            f" that can be written; allow it (chmod u+w {files}) or move them away, then run the"
+            " same command again"
         )
     return ""
 
@@ -136,6 +136,6 @@ def _end_in_words(status: int) -> str:
         with contextlib.suppress(ValueError):
             how = f"was killed by {signal.Signals(status - 128).name}"
     return (
-        f"The process of the job named next {how}; expected it to end by itself; if memory ran out,"
+        f"The process of the following job {how}; expected it to finish; if memory ran out,"
         " run fewer jobs at once (--cores 1), and run the same command again"
     )

@@ -50,7 +50,7 @@ def cancel_orphans(
     counted_on = made()
     say(
         f"An earlier Snakemake was killed and has left {len(orphans)} of its jobs in the queue:"
-        " cancelling them; trainings go on from the states that they save now."
+        " cancelling them; trainings resume from the states that they save now."
     )
     _run("scancel", *orphans)
     deadline_s = time.monotonic() + patience_s

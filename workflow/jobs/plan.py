@@ -107,7 +107,7 @@ class Plan:
         if wildcards.field not in self.config["fields"]:
             raise UserError(
                 f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
-                " `snakemake -n` names them all"
+                " `snakemake -n` lists them"
             )
         network = self.config["fields"][wildcards.field]
         if hasattr(wildcards, "tile") and "budget" in network["training"]:

@@ -139,7 +139,7 @@ def update_manifest(
     except FileNotFoundError:
         pass
     except InputError as error:
-        remedy = "nothing: it is written anew, and takes all results as they are now for whole"
+        remedy = "no action is needed: it is written again, from all results as they are now"
         problems.append(InputError(error.where, error.found, error.expected, remedy))
     after: dict[str, RecordedOutput] = {}
     for output in made:
@@ -170,7 +170,7 @@ def read_manifest(results: Path) -> dict[str, RecordedOutput]:
         content = json.loads(read_whole(path, _LARGEST_BYTES))
         outputs = content["outputs"]
         if content["format"] != _FORMAT or content["sha256"] != json_digest(outputs):
-            raise ValueError("another format, or another checksum than its own")
+            raise ValueError("its format is unknown, or its checksum does not match")
         return {name: RecordedOutput(**entry) for name, entry in outputs.items()}
     except FileNotFoundError:
         raise
@@ -181,8 +181,8 @@ def read_manifest(results: Path) -> dict[str, RecordedOutput]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
         remedy = (
-            "remove it, and run the same command again: it is written anew, and takes all results"
-            " as they are then for whole"
+            "remove it, and run the same command again: it is written again, from all results"
+            " as they are then"
         )
         raise InputError(str(path), found, _EXPECTED, remedy) from error
 

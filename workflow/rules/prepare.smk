@@ -85,6 +85,6 @@ rule decode:
     params:
         version=VERSION,
     message:
-        "Turning the table of {wildcards.image} back into an image"
+        "Converting the pixel table of {wildcards.image} back into an image"
     script:
         "../../scripts/decode.py"

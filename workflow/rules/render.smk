@@ -106,7 +106,7 @@ rule pyramid:
         device=PLAN.device_of,
         version=VERSION,
     message:
-        "Rendering {wildcards.image} by {wildcards.field} to zoom into"
+        "Rendering {wildcards.image} by {wildcards.field} as a zoomable page"
     script:
         "../../scripts/pyramid.py"
 

@@ -109,7 +109,7 @@ rule plot_table:
         truth=lambda wildcards: PLAN.network_of(wildcards).get("truth", []),
         version=VERSION,
     message:
-        "Plotting the answers of the network of the table {wildcards.network}"
+        "Plotting the predictions of the network of the table {wildcards.network}"
     script:
         "../../scripts/plot_table.py"
 

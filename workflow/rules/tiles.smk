@@ -62,7 +62,7 @@ rule overview:
         max_megapixels=config["evaluate"]["max_megapixels"],
         version=VERSION,
     message:
-        "Reducing {wildcards.image} to look at it"
+        "Writing an overview of {wildcards.image} at a reduced size"
     script:
         "../../scripts/overview.py"
 

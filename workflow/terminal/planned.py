@@ -24,14 +24,14 @@ MISSING = "it is missing"
 """The usual reason, which is not shown."""
 
 _REASONS = (
-    ("forced", "it is asked for anew"),
+    ("forced", "it is forced to run again"),
     ("_missing_output", MISSING),
     ("_incomplete_output", "it is incomplete"),
     ("params_changed", "its settings or the version have changed"),
     ("code_changed", "its code has changed"),
-    ("input_changed", "it is made of other files"),
-    ("_updated_input", "what it is made of has changed"),
-    ("_updated_input_run", "what it is made of is made again"),
+    ("input_changed", "it has other input files"),
+    ("_updated_input", "an input file has changed"),
+    ("_updated_input_run", "an input file is created again"),
 )
 """Attributes of Snakemake's reasons and their descriptions, the most informative first."""
 

@@ -22,7 +22,7 @@ _NAMES = 2
 
 _REPORTS = {
     "results/report.html": "to see how good each network is",
-    "results/tables/report.html": "to see the answers of each table's network",
+    "results/tables/report.html": "to see the predictions of each table's network",
     "results/classifiers/report.html": "to see how good each classifier is",
 }
 
@@ -63,8 +63,8 @@ def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> 
     if not is_wanted or not unreadable or len(unreadable) == len(images):
         return ""
     return (
-        f"The report is of all images: for one without {listed(unreadable)}, take"
-        f" {'it' if len(unreadable) == 1 else 'them'} out of `images` in"
+        f"The report needs all images: for a report without {listed(unreadable)}, remove"
+        f" {'it' if len(unreadable) == 1 else 'them'} from `images` in"
         f" {name_source(('images', unreadable[0]))}, and run the same command again."
     )
 

@@ -100,7 +100,7 @@ class Screen(logging.Handler):
             elif event is not None:
                 self._take_event(event, vars(record))
             elif record.msg == NOTHING_TO_BE_DONE_MSG:
-                self.tell("Nothing to be done: all that is asked for is there, and up to date.")
+                self.tell("Nothing to be done: all requested files exist and are up to date.")
             elif not _is_snakemakes(record.pathname) or self._is_for_people(str(record.msg)):
                 self.tell(record.getMessage())
         except BrokenPipeError:
@@ -230,7 +230,7 @@ class Screen(logging.Handler):
 
     def _heartbeat(self) -> str:
         assert self.run is not None
-        left = f"{about(self.run.seconds_left())} left for all"
+        left = f"{about(self.run.seconds_left())} left in total"
         trainings = self.run.trainings
         if not trainings:
             running = self.run.running[:_MOST_NAMED]

@@ -86,14 +86,14 @@ def in_words(numbers: Mapping[str, Any]) -> str:
             if best := best_filter(numbers):
                 parts[-1] += f" (best filter: {best[0]}, {best[1]:.1f})"
         return ", ".join(parts)
-    for measure, form in (("accuracy", "{:.1%} right"), ("rmse", "error {:.3g}")):
+    for measure, form in (("accuracy", "{:.1%} correct"), ("rmse", "error {:.3g}")):
         if (value := numbers.get(measure)) is not None and numbers.get("measure") in (
             None,
             measure,
         ):
             text = form.format(value)
             held_out = numbers.get(f"held_out_{measure}")
-            return text if held_out is None else f"{text}, {form.format(held_out)} of held-out data"
+            return text if held_out is None else f"{text}, {form.format(held_out)} on held-out data"
     return "evaluated"
 
 

@@ -176,7 +176,7 @@ def test_on_an_unknown_kind_of_machine_the_differences_are_named(results, manife
 
 def test_a_manifest_of_another_engine_version_is_refused(results, manifest, monkeypatch):
     monkeypatch.setattr(verify, "ENGINE_VERSION", ENGINE_VERSION + 1)
-    with pytest.raises(InputError, match=r"engine version .*; expected .*; make it"):
+    with pytest.raises(InputError, match=r"engine version .*; expected .*; create one"):
         verify.judge(results, manifest)
 
 

@@ -95,7 +95,7 @@ def test_results_as_they_were_made_are_fine(run, capsys):
     (run.results / "tiny/siren/.state").mkdir()
     (run.results / "tiny/siren/.state/state_20.safetensors").write_text("a state")
     assert check.main(["--results", str(run.results)]) == 0
-    assert f"All {len(FILES)} files are as they were made." in capsys.readouterr().out
+    assert f"All {len(FILES)} files agree with the manifest." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -104,11 +104,13 @@ def test_damage_that_keeps_size_and_time_is_found(run, name, capsys):
     assert check.main(["--results", str(run.results)]) == 1
     line, summary = capsys.readouterr().out.splitlines()
     output = FILES[name]
-    assert line.startswith(f"{run.results / name}: other bytes, though the same time; expected")
-    assert f"what the rule {RULES[output]} made (SHA-256 " in line
+    assert line.startswith(
+        f"{run.results / name}: has changed, but has the same modification time;"
+    )
+    assert f"expected the file that the rule {RULES[output]} made (SHA-256 " in line
     removed = "it" if output == name else f"the folder {run.results / output}"
     assert line.endswith(f"; remove {removed}, and run the same command again")
-    assert summary == f"1 of {len(FILES)} files are not as they were made."
+    assert summary == f"1 of {len(FILES)} files differ from the manifest."
 
 
 @pytest.mark.parametrize("name", ["tiny/siren/render_8.png", "tiny/siren/comparison/redraw.png"])
@@ -117,7 +119,7 @@ def test_a_result_that_was_edited_is_found_after_another_run_too(run, name):
     run.make("report.html", "another report")
     run.end()
     (line,) = run.findings()
-    assert line.startswith(f"{run.results / name}: other bytes, and another time; expected what")
+    assert line.startswith(f"{run.results / name}: has changed, with a new modification time;")
 
 
 def test_what_jobs_have_made_anew_is_fine(run):
@@ -137,9 +139,13 @@ def test_missing_files_are_named_with_their_rule(run):
     (run.results / "tiny/siren/checkpoints").rmdir()
     run.end()
     summary, checkpoints, redraw = run.findings()
-    assert "there is no such file; expected what the rule summarize made; run the same" in summary
     assert (
-        "checkpoints: there is no such file; expected what the rule train made; run" in checkpoints
+        "there is no such file; expected the file that the rule summarize made; run the same"
+        in summary
+    )
+    assert (
+        "checkpoints: there is no such file; expected the file that the rule train made; run"
+        in checkpoints
     )
     assert re.search(
         r"redraw.png: there is no .*; remove the folder .*siren/comparison, and", redraw
@@ -150,8 +156,12 @@ def test_files_that_no_rule_made_are_named(run):
     (run.results / "tiny/notes.txt").write_text("mine")
     (run.results / "tiny/siren/checkpoints/step_00000021.safetensors").write_text("whose?")
     notes, step = run.findings()
-    assert "notes.txt: not in the manifest; expected only what rules have made; run the" in notes
-    assert "expected only what the rule train made in" in step and step.endswith("; remove it")
+    assert (
+        "notes.txt: not in the manifest; expected only files that rules have made; run the" in notes
+    )
+    assert "expected only files that the rule train made in" in step and step.endswith(
+        "; remove it"
+    )
 
 
 def test_a_run_that_makes_nothing_reads_no_result(run, monkeypatch):
@@ -180,7 +190,7 @@ def test_a_damaged_manifest_is_named_and_no_innocent_file(run, capsys):
     assert check.main(["--results", str(run.results)]) == 1
     messages = capsys.readouterr().err
     assert messages.startswith(f"{run.results / NAME}: is damaged") and messages.count("\n") == 1
-    with pytest.raises(Exception, match=r"manifest.json: is damaged .* it is written anew"):
+    with pytest.raises(Exception, match=r"manifest.json: is damaged .* it is written again"):
         run.end()
     assert not run.findings()
 
@@ -199,7 +209,7 @@ def test_a_manifest_that_cannot_be_written_is_reported_and_fails_nothing(tmp_pat
         messages.startswith("The manifest of results is not up to date.")
         and messages.count("\n") == 1
     )
-    assert "move the folder away that is in its place" in messages
+    assert "move away the folder in its place" in messages
 
 
 def test_a_dry_run_writes_no_manifest(tmp_path):
@@ -234,7 +244,7 @@ def test_files_of_tiles_are_in_the_manifest(tiles, tmp_path):
     os.utime(tiles.model, (1e6, 1e6))
     for _ in range(2):
         ((line,),) = [check.check(tmp_path)[1]]
-        assert f"{tiles.model}: other bytes, though the same time" in str(line)
+        assert f"{tiles.model}: has changed, but has the same modification time" in str(line)
         assert "remove it, and run the same command again" in str(line)
         keep_manifest(tiles.workflow, tiles.jobs, tmp_path)
 

@@ -41,7 +41,7 @@ def job(number, rule, outputs=(), needs=(), wildcards=SIREN, threads=1, gpus=0, 
         bool(gpus),
         frozenset(needs),
         work or Work(rule),
-        "it is missing" if rule == "train" else "it is asked for anew",
+        "it is missing" if rule == "train" else "it is forced to run again",
     )
 
 
@@ -218,7 +218,7 @@ def test_a_pipe_has_a_heartbeat(screen, monkeypatch):
     beat = shown(screen).splitlines()[1]
     assert beat[2] == beat[5] == ":"
     assert beat[10:].startswith("cub / siren: step 310 of 1,000, 38.40 dB; about ")
-    assert beat.endswith(" left for all")
+    assert beat.endswith(" left in total")
     screen._show_progress()
     assert len(shown(screen).splitlines()) == 2
 
@@ -230,7 +230,7 @@ def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
     first, *lines = shown(screen).splitlines()
     assert first.startswith("Would run 7 jobs on 2 cores; about ") and first.endswith(":")
     assert lines[:3] == [
-        "  cub: write as a table (it is asked for anew)",
+        "  cub: write as a table (it is forced to run again)",
         "  cub / siren: train, evaluate, render at 50 and 1,024 pixels, crop eye,"
         " time-lapse and viewer",
         "  write the report",

@@ -6,7 +6,7 @@ from terminal.words import about, clock, duration, listed, name_of
 
 def test_numbers_of_tables_and_classifiers():
     assert in_words({"accuracy": 0.9712, "held_out_accuracy": 0.95}) == (
-        "97.1% right, 95.0% right of held-out data"
+        "97.1% correct, 95.0% correct on held-out data"
     )
     assert in_words({"measure": "rmse", "rmse": 0.01234, "accuracy": None}) == "error 0.0123"
     assert in_words({}) == "evaluated"
