@@ -62,7 +62,9 @@ def unsupported_reason(
         widest = max(widest, network.layers[0].fan_in)
     products = [i for i, layer in enumerate(network.layers) if layer.activation == "product"]
     if products != [0] * has_product:
-        return "products of linear maps" if products else "networks without a product of linear maps"
+        return (
+            "products of linear maps" if products else "networks without a product of linear maps"
+        )
     if by_warps and compute_capability < _LEAST_CAPABILITY:
         return f"compute capability {compute_capability / 10}, less than 8.0"
     if not by_warps and compute_capability != 90:
