@@ -95,12 +95,14 @@ class Cafe(FieldSettings):
     scale: float = frequency_scale(10.0)
     chebyshev_degree: int = setting(
         15,
-        "K, the highest degree: K + 1 polynomials of x and as many of y; 0: none, Fourier features"
-        " alone, which is CAFE",
+        "K, the highest degree of the Chebyshev polynomials: K + 1 of x and K + 1 of y; 0 uses"
+        " Fourier features alone (CAFE)",
         minimum=0,
         maximum=1000,
     )
-    factors: int = setting(3, "N, linear maps that are multiplied", minimum=1, maximum=8)
+    factors: int = setting(
+        3, "N, the number of linear maps that are multiplied", minimum=1, maximum=8
+    )
     hidden_layers: int = layer_count(1, "relu layers after the product")
     width: int = layer_width(96)
 

@@ -41,7 +41,7 @@ class Finer(SineField):
         2.0,
         "largest initial bias of the first layer, k in the paper: it starts with up to about"
         " first_omega_0 (2 first_bias + 1) / (4 pi) cycles a unit; higher gives finer detail, and"
-        " specks",
+        " specks if it is too high",
         above=0,
     )
     weight_scale: float = setting(

@@ -37,8 +37,8 @@ class Gauss(DirectField):
 
     scale: float = setting(
         10.0,
-        "how narrow the bells are; higher gives finer detail, and a pixel determines less of its"
-        " neighbours",
+        "how narrow the Gaussians are; higher gives finer detail, and a pixel has less influence"
+        " on the values around it",
         above=0,
     )
 

@@ -135,26 +135,27 @@ class Hashgrid(FieldSettings):
 
     usual_learning_rate = 1e-2
 
-    levels: int = setting(8, "grids", minimum=1, maximum=32)
-    features: int = setting(2, "numbers at each corner", minimum=1, maximum=8)
+    levels: int = setting(8, "number of grids", minimum=1, maximum=32)
+    features: int = setting(2, "number of features at each corner of a grid", minimum=1, maximum=8)
     log2_table_size: int = setting(
         12,
-        "a grid keeps at most 2 to the power of this corners; smaller gives fewer numbers, and"
-        " specks where corners share a row",
+        "base-2 logarithm of the largest number of rows of features in a grid; lower gives fewer"
+        " parameters, and specks because several corners share a row",
         minimum=4,
         maximum=24,
     )
     base_resolution: int = setting(
         16,
-        "N_min, cells of the coarsest grid along the longer side",
+        "N_min, number of cells of the coarsest grid along the longer side",
         unit="cells",
         minimum=1,
         maximum=100_000,
     )
     finest_resolution: int = setting(
         0,
-        "N_max, cells of the finest; 0: the pixels of the longer side, above which nothing but the"
-        " training points determines what is between the pixels",
+        "N_max, number of cells of the finest grid along the longer side; 0 uses the number of"
+        " pixels of that side; with more cells, only the training points determine the values"
+        " between the pixels",
         unit="cells",
         minimum=0,
         maximum=100_000,
@@ -164,8 +165,8 @@ class Hashgrid(FieldSettings):
     activation: str = activation_choice("relu", omit_when_off=True)
     cropped: bool = setting(
         False,
-        "whether grids lack corners outside the image, which no pixel needs: fewer numbers for the"
-        " same fit where an image is not square",
+        "whether corners outside the image, which no pixel needs, are left out: fewer parameters"
+        " for the same fit if the image is not square",
         omit_when_off=True,
     )
 

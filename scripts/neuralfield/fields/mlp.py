@@ -43,8 +43,8 @@ class Mlp(FieldSettings):
     bias: bool = setting(True, "whether layers have biases")
     coordinates: str = setting(
         "centres",
-        "centres of pixels, or corners of the image with a column of ones, the inputs of the"
-        " original network (see `CornerBias`)",
+        "inputs of the network: positions of pixel centres from -1 to 1 (centres), or from 0 to 1"
+        " between the corner pixels with a column of ones (corners, see `CornerBias`)",
         choices=("centres", "corners"),
     )
 

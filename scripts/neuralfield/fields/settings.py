@@ -33,7 +33,12 @@ def activation_choice(default: str, **declared: Any) -> Any:
 
 def frequency_count(default: int) -> Any:
     """Declare the setting `frequencies`."""
-    return setting(default, "rows of B, sampled once", unit="frequencies", minimum=1)
+    return setting(
+        default,
+        "number of random frequencies, the rows of B, which are not trained",
+        unit="frequencies",
+        minimum=1,
+    )
 
 
 def frequency_scale(default: float) -> Any:
@@ -74,12 +79,13 @@ class FieldSettings(NetworkSettings[CoordinateNetwork]):
 
     output: str = setting(
         "linear",
-        "how a value is made of z: linear (1 + z) / 2, sigmoid 1 / (1 + exp(-steepness z))",
+        "how the last layer's z becomes a value: linear (1 + z) / 2, sigmoid"
+        " 1 / (1 + exp(-steepness z))",
         choices=("linear", "sigmoid"),
         auto=True,
         config_default="auto",
     )
-    steepness: float = setting(4.0, "of the sigmoid", above=0)
+    steepness: float = setting(4.0, "steepness of the sigmoid, for `output: sigmoid`", above=0)
 
     @property
     @abstractmethod

@@ -20,12 +20,12 @@ class SineField(DirectField):
     first_omega_0: float = setting(
         30.0,
         "frequency of the first layer: it starts with up to about first_omega_0 / (4 pi) cycles a"
-        " unit, where the finest pattern of N pixels has N / 4; higher gives finer detail, and"
-        " specks",
+        " unit (the finest pattern of N pixels has N / 4); higher gives finer detail, and specks if"
+        " it is too high",
         unit="radians a unit",
         above=0,
     )
-    omega_0: float = setting(30.0, "frequency of the other sines", above=0)
+    omega_0: float = setting(30.0, "frequency of the sines of the other layers", above=0)
 
     def sine_layers(
         self, shape: ImageShape, weight_scale: float, generator: np.random.Generator
@@ -48,8 +48,8 @@ class Siren(SineField):
 
     weight_scale: float = setting(
         1.0,
-        "factor on the initial weights of all layers but the last; 1 is the paper's, 1.5 to 2 reach"
-        " a given error in fewer steps, at some cost between the pixels",
+        "factor on the initial weights of all layers but the last; 1 is the value of the paper,"
+        " with 1.5 to 2 the fit needs fewer steps, but renders are worse between the pixels",
         above=0,
     )
 

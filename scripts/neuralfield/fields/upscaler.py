@@ -28,17 +28,25 @@ class Upscaler(NetworkSettings["UpscalingNetwork"]):
 
     factor: int = setting(
         2,
-        "by which the image is reduced to learn from, and enlarged at a time",
+        "factor by which the image is reduced for training, and enlarged in each pass of a render",
         minimum=2,
         maximum=4,
     )
     hidden_layers: int = layer_count(4, "convolutions of 3 x 3 with relu before the last one")
-    channels: int = setting(32, "values of a pixel in each of them", unit="values", minimum=1)
+    channels: int = setting(
+        32, "values for each pixel after each hidden layer", unit="values", minimum=1
+    )
     crop: int = setting(
-        32, "side of the squares that a step looks at", unit="pixels", minimum=1, maximum=1024
+        32,
+        "side of the square crops of the image that each step is computed on",
+        unit="pixels",
+        minimum=1,
+        maximum=1024,
     )
     ensemble: bool = setting(
-        False, "whether a render is the mean over the eight ways to flip and turn the image"
+        False,
+        "whether a render is the mean of the eight renders of the flipped and rotated image, which"
+        " takes eight times as long",
     )
 
     @property

@@ -86,7 +86,9 @@ class Wire(DirectField):
     width: int = layer_width(90, unit="complex values")
     omega_0: float = setting(20.0, "frequency of the wavelets", above=0)
     scale: float = setting(
-        20.0, "how narrow the wavelets are; higher gives finer detail, and specks", above=0
+        20.0,
+        "how narrow the wavelets are; higher gives finer detail, and specks if it is too high",
+        above=0,
     )
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:

@@ -33,41 +33,53 @@ class TrainingSettings(Settings):
 
     precision: str = setting(
         "auto",
-        "of the numbers; mixed: products of 16-bit numbers, added up in float32, on the cuda"
-        " engine; auto: mixed where it can be had, and float32 elsewhere",
+        "precision of the numbers; mixed: products of 16-bit numbers, summed in float32, only with"
+        " the cuda engine; auto: mixed with the cuda engine, float32 with other engines",
         choices=("auto", "mixed", "float32", "float64"),
     )
-    steps: int = setting(2000, "updates of the weights", minimum=1)
-    loss: str = setting("mse", "what is minimized", choices=LOSSES)
+    steps: int = setting(2000, "number of updates of the weights", minimum=1)
+    loss: str = setting("mse", "the loss function, which the training minimizes", choices=LOSSES)
     huber_delta: float = setting(
         0.1,
-        "for huber: the error from which on the loss grows in proportion",
+        "for `loss: huber`: the error above which the loss is linear, below which it is quadratic",
         above=0,
         only_with={"loss": ("huber",)},
     )
     optimizer: str = setting(
         "adam",
         "adam, muon (orthogonalised momentum for the matrices between hidden layers, adam for the"
-        " rest) or sgd",
+        " other parameters) or sgd",
         choices=OPTIMIZERS,
     )
     learning_rate: float = setting(
         1e-3,
-        "the largest step size; auto: what suits the field with adam or muon",
+        "the largest learning rate of the schedule; auto: a rate that suits the field with adam or"
+        " muon",
         above=0,
         auto=True,
         config_default="auto",
     )
-    momentum: float = setting(0.0, "for sgd", minimum=0, below=1, only_with={"optimizer": ("sgd",)})
+    momentum: float = setting(
+        0.0, "momentum of sgd; 0: none", minimum=0, below=1, only_with={"optimizer": ("sgd",)}
+    )
     beta1: float = setting(
-        0.9, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+        0.9,
+        "for adam, and for muon's adam: decay rate of the mean of gradients",
+        minimum=0,
+        below=1,
+        only_with=_ADAM,
     )
     beta2: float = setting(
-        0.999, "for adam, and for muon's adam", minimum=0, below=1, only_with=_ADAM
+        0.999,
+        "for adam, and for muon's adam: decay rate of the mean of squared gradients",
+        minimum=0,
+        below=1,
+        only_with=_ADAM,
     )
     epsilon: float = setting(
         1e-8,
-        "for adam, and for muon's adam: gradients far below it move their weights less",
+        "for adam, and for muon's adam: weights whose gradients are far smaller than this change"
+        " less",
         above=0,
         below=1,
         only_with=_ADAM,
@@ -75,48 +87,48 @@ class TrainingSettings(Settings):
     )
     gradient_clip_norm: float | None = setting(
         None,
-        "all gradients of a step are shortened to this norm together, where they are longer",
+        "largest norm of all gradients of a step together; larger gradients are scaled down to it",
         above=0,
         omit_when_off=True,
         remedy="remove the key to leave gradients as they are",
     )
     keep_best: bool = setting(
-        False, "whether the best network seen is saved, and not the last one", omit_when_off=True
+        False, "whether the best network is saved instead of the last one", omit_when_off=True
     )
     schedule: str = setting(
         "cosine",
-        "of the learning rate; cosine and exponential fall to minimum_learning_rate",
+        "schedule of the learning rate; cosine and exponential fall to minimum_learning_rate",
         choices=SCHEDULES,
     )
     minimum_learning_rate: float = setting(
         0.0,
-        "where the schedule ends; above 0 for exponential",
+        "the learning rate at the end of the schedule; must be above 0 for exponential",
         minimum=0,
         only_with=_FALLING,
         limited_by="learning_rate",
     )
     epoch_offset: int = setting(
         0,
-        "steps by which the schedule is stretched beyond the last one",
+        "number of steps by which the schedule extends beyond the last step",
         minimum=0,
         only_with=_FALLING,
     )
     warmup_steps: int = setting(
         0,
-        "steps in which the learning rate rises from 0 to its largest",
+        "number of steps at the start in which the learning rate rises from 0 to its largest value",
         minimum=0,
         limited_by="steps",
     )
     random_seed: int = setting(
         0,
-        "another number gives another network; the same one gives the same, bit for bit",
+        "seed of all random numbers; the same seed gives the same network, bit for bit",
         minimum=0,
         maximum=2**64 - 1,
         config_maximum=2**32 - 1,
     )
     snapshots: int = setting(
         60,
-        "networks to keep for the time-lapse, log-spaced over the steps",
+        "number of networks that are kept for the time-lapse, log-spaced over the steps",
         minimum=2,
         maximum=10_000,
     )
@@ -126,23 +138,25 @@ class TrainingSettings(Settings):
 class ImageTraining(TrainingSettings):
     """The settings of the fit of a network to an image."""
 
-    batch_pixels: int = setting(2048, "pixels of each step; 0: all", unit="pixels", minimum=0)
+    batch_pixels: int = setting(
+        2048, "number of pixels in each step; 0 uses all pixels", unit="pixels", minimum=0
+    )
     supervision: str = setting(
         "footprint",
-        "what is fitted to a pixel: the value at its centre (point), or the mean over its square"
-        " (footprint)",
+        "value of the network that is fitted to a pixel: at its centre (point), or the mean over"
+        " its square (footprint)",
         choices=("point", "footprint"),
     )
     footprint_points: int = setting(
         4,
-        "points of each pixel and step under footprint supervision",
+        "number of points for each pixel in each step, with footprint supervision",
         minimum=2,
         maximum=64,
         only_with={"supervision": ("footprint",)},
     )
     detail_share: float = setting(
         0.5,
-        "share of each batch that is chosen by contrast, without effect where a batch is the whole"
+        "share of each batch that is sampled by contrast; without effect if each batch is the whole"
         " image; auto: 0.75 for line art, 0 for other images",
         minimum=0,
         maximum=1,
@@ -151,15 +165,16 @@ class ImageTraining(TrainingSettings):
     )
     residual: bool = setting(
         False,
-        "whether renders are corrected, by what the network lacks of the training image",
+        "whether renders are corrected by the difference between the training image and the"
+        " network's",
         only_with={"supervision": ("footprint",)},
         omit_when_off=True,
     )
     residual_scale: int = setting(
         1,
-        "with `residual`: how many times finer than the training image the correction is; above 1"
-        " it also keeps what similar patches of the render agree on; auto: 6 for line art and grey"
-        " lines, 4 for other images",
+        "with `residual`: resolution of the correction, as a multiple of the training image's;"
+        " above 1 the correction also uses similar patches of the enlarged render; auto: 6 for line"
+        " art and grey lines, 4 for other images",
         minimum=1,
         maximum=8,
         auto=True,
@@ -188,12 +203,17 @@ class SampleTraining(TrainingSettings):
     """The settings of a fit to samples: the rows of a table, or images with labels."""
 
     precision: str = setting(
-        "auto", "of the numbers; auto: float32", choices=("auto", "float32", "float64")
+        "auto", "precision of the numbers; auto: float32", choices=("auto", "float32", "float64")
     )
-    batch_samples: int = setting(256, "samples of each step; 0: all", minimum=0)
-    learning_rate: float = setting(1e-2, "the largest step size", above=0)
+    batch_samples: int = setting(
+        256, "number of samples in each step; 0 uses all samples", minimum=0
+    )
+    learning_rate: float = setting(1e-2, "the largest learning rate of the schedule", above=0)
     snapshots: int = setting(
-        12, "networks to keep, log-spaced over the steps", minimum=2, maximum=10_000
+        12,
+        "number of networks that are kept, log-spaced over the steps",
+        minimum=2,
+        maximum=10_000,
     )
 
 
@@ -201,7 +221,7 @@ class SampleTraining(TrainingSettings):
 class ClassifierTraining(SampleTraining):
     """The settings of the training of a classifier."""
 
-    learning_rate: float = setting(1e-3, "the largest step size", above=0)
+    learning_rate: float = setting(1e-3, "the largest learning rate of the schedule", above=0)
     loss: str = setting(
         "cross_entropy",
         "see `neuralfield.nn.losses.softmax_cross_entropy`",
@@ -218,18 +238,21 @@ class ExecutionSettings(Settings):
     place: ClassVar[str] = "training.{}"
 
     device: str = setting(
-        "auto", "auto: a GPU, if there is one that works", choices=("auto", "cpu", "gpu")
+        "auto",
+        "where the training runs; auto: a GPU if one works, otherwise the CPU",
+        choices=("auto", "cpu", "gpu"),
     )
     checkpoint_interval_s: float = setting(
         30,
-        "between two saved states: at most what is lost when a training is killed",
+        "seconds between two saved states: the longest work that is lost if a training is killed",
         unit="seconds",
         above=0,
         changes_result=False,
     )
     time_limit_s: float | None = setting(
         None,
-        "that a job may take: a training that is not done by then saves its state and leaves",
+        "seconds that a job may take: a training that has not finished by then saves its state and"
+        " exits",
         unit="seconds",
         above=0,
         changes_result=False,
@@ -237,7 +260,7 @@ class ExecutionSettings(Settings):
     )
     time_margin_s: float = setting(
         60,
-        "by which a training leaves before a limit",
+        "number of seconds before the time limit at which a training exits",
         unit="seconds",
         minimum=0,
         limited_by="time_limit_s",
@@ -245,18 +268,18 @@ class ExecutionSettings(Settings):
     )
     max_temperature_celsius: float | None = setting(
         None,
-        "a hotter GPU pauses, and goes on when it is 5 degrees cooler",
+        "the training pauses while the GPU is hotter than this, until it is 5 degrees cooler",
         unit="degrees Celsius",
         above=0,
         changes_result=False,
-        remedy="remove the key to leave the heat to the GPU",
+        remedy="remove the key for the GPU's own limit",
     )
     threads: int | None = setting(
         None,
-        "processor cores for each training; an equal share of all cores where none are given",
+        "number of processor cores for each training; default: an equal share of all cores",
         minimum=1,
         changes_result=False,
-        remedy="remove the key to share the cores fairly among the trainings",
+        remedy="remove the key to give each training an equal share of the cores",
     )
 
 
@@ -266,27 +289,27 @@ class ImageExecution(ExecutionSettings):
 
     engine: str = setting(
         "auto",
-        "how a step is computed: auto (the fastest that can do it), cpu, cuda, or tape (the"
-        " reference)",
+        "program that computes the steps: auto (the fastest that supports the network), cpu, cuda,"
+        " or tape (the reference)",
         choices=("auto", "cpu", "cuda", "tape"),
     )
     segments: int = setting(
         1,
-        "jobs that a training is cut into, for queues that allow only short ones",
+        "number of jobs that a training is split into, for queues that allow only short jobs",
         minimum=1,
         maximum=1000,
         limited_by="steps",
     )
     budget: float | None = setting(
         None,
-        "that the training takes: its number of steps, and smaller batches where too few would"
-        " fit, are found by timing some steps before it begins",
+        "seconds that the training takes: some steps are timed before it begins, to find the number"
+        " of steps that fit, with smaller batches if too few would fit",
         **_DURATION,
     )
     cpu_budget: float | None = setting(
         None,
-        "that the training takes at most on a processor: fewer steps and smaller batches, where"
-        " its own would take longer; budget wins over it",
+        "seconds that the training takes at most on a processor: if `steps` would take longer, it"
+        " has fewer steps and smaller batches; `budget` takes precedence",
         **_DURATION,
     )
 
@@ -296,9 +319,13 @@ class TableExecution(ExecutionSettings):
     """Settings of the execution of a table's training; it is small, and many run at once."""
 
     device: str = setting(
-        "cpu", "small networks are no work for a GPU", choices=("auto", "cpu", "gpu")
+        "cpu",
+        "where the training runs; a GPU does not make small networks faster",
+        choices=("auto", "cpu", "gpu"),
     )
-    threads: int = setting(1, "processor cores for each table", minimum=1, changes_result=False)
+    threads: int = setting(
+        1, "number of processor cores for each table", minimum=1, changes_result=False
+    )
 
 
 HOW_AND_WHERE = tuple(settings_of(ImageExecution))

@@ -31,26 +31,30 @@ class ConvolutionalClassifier(Settings):
     place: ClassVar[str] = "classifier: {}"
     suggested_learning_rate: ClassVar[float] = 1e-3
 
-    channels: tuple[int, ...] = setting((10, 20), "after each convolution", minimum=1, longest=100)
+    channels: tuple[int, ...] = setting(
+        (10, 20), "number of channels after each convolution", minimum=1, longest=100
+    )
     kernel: int = setting(5, "side of each convolution's kernel", unit="pixels", minimum=1)
     padding: int = setting(
-        0, "zeros on each side of what a convolution is given, fewer than kernel", minimum=0
+        0,
+        "number of zeros on each side of a convolution's input; less than `kernel`",
+        minimum=0,
     )
     pool: int = setting(
         2,
-        "side of the windows of which the largest value is taken; 1: none",
+        "side of the windows of max pooling; 1: no pooling",
         unit="pixels",
         minimum=1,
     )
     hidden: tuple[int, ...] = setting(
         (64,),
-        "values after each linear layer but the last, each followed by relu and dropout",
+        "number of values after each linear layer but the last; relu and dropout follow each",
         unit="values",
         minimum=1,
         longest=100,
     )
     dropout: float = setting(
-        0.0, "share of these values that is dropped in training", minimum=0, below=1
+        0.0, "share of the hidden values that is dropped in each training step", minimum=0, below=1
     )
 
     def __post_init__(self) -> None:

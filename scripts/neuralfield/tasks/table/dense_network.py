@@ -25,8 +25,8 @@ class Dense(Settings):
 
     widths: tuple[int, ...] = setting(
         (32, 32),
-        "values after each hidden layer; []: none, a linear regression, or with the output sigmoid"
-        " a logistic one",
+        "number of values after each hidden layer; []: no hidden layers, which is a linear"
+        " regression, or with `output: sigmoid` a logistic regression",
         unit="values",
         minimum=1,
         expected="a list of at most 1,000 widths, whole numbers >= 1; [] for none",
@@ -36,7 +36,9 @@ class Dense(Settings):
     )
     bias: bool = setting(True, "whether layers have biases")
     output: str = setting(
-        "linear", "linear, or sigmoid for probabilities", choices=("linear", "sigmoid")
+        "linear",
+        "function of the last layer: linear (none), or sigmoid for probabilities",
+        choices=("linear", "sigmoid"),
     )
 
     def weight_shapes(self, inputs: int, outputs: int) -> list[tuple[int, int]]:
