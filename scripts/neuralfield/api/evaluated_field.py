@@ -106,7 +106,7 @@ class EvaluatedField:
     def _psnr(self, values: np.ndarray) -> float:
         height, width, channels = values.shape
         if channels != self.channels:
-            found = f"an image of {channels} channels"
+            found = f"an image of {channels} channel{'s' * (channels != 1)}"
             raise InvalidInputError("image", found, f"{self.channels}, as the field has")
         return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
 

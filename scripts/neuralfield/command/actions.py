@@ -12,12 +12,16 @@ from tqdm import tqdm
 
 from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
-from neuralfield.system.errors import InputError
+from neuralfield.system.errors import InputError, NeuralfieldError
 
 if TYPE_CHECKING:
     from neuralfield.api.image_field import ImageField
 
 _MODEL_NAME = "model.safetensors"
+
+_OPTIONS_OF_FIT = {"seconds": "--seconds", "steps": "--steps", "device": "--device"}
+_OPTIONS_OF_RENDER = {"box": "--crop", "size": "--size", "max_megapixels": "--max-megapixels"}
+"""The options that set arguments of `neuralfield.fit` and of `ImageField.render_to`."""
 
 
 def enlarge(chosen: Namespace) -> None:
@@ -28,7 +32,8 @@ def enlarge(chosen: Namespace) -> None:
         raise InputError("--output", f"{output}, which is the input image", "another file", "")
     # checked before the training, so that errors are not raised only after it
     shape = ImageShape(*_sides(Path(chosen.image)), channels=3)
-    render_sides(shape, chosen.size, chosen.crop, chosen.max_megapixels)
+    with _options_named(_OPTIONS_OF_RENDER):
+        render_sides(shape, chosen.size, tuple(chosen.crop), chosen.max_megapixels)
     _render(_fitted(chosen), output, chosen)
 
 
@@ -94,7 +99,7 @@ def _fitted(chosen: Namespace) -> "ImageField":
         if name in options or name == "image":
             expected = "a setting of the network or of its training"
             raise InputError("--set", name, expected, "neuralfield fit --help lists the options")
-    with _notes_shown(image):
+    with _notes_shown(image), _options_named(_OPTIONS_OF_FIT):
         field = nf.fit(image, **options, **dict(chosen.set))
     steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
     print(
@@ -110,6 +115,22 @@ def _level(field: "ImageField") -> str:
     """Return the PSNR of a network in words, noting whether renders are corrected in addition."""
     corrected = "" if field.model.residual is None else " without the correction of renders"
     return f"{field.history['psnr_db'][-1]:.2f} dB{corrected}"
+
+
+@contextmanager
+def _options_named(options: dict[str, str]) -> Iterator[None]:
+    """Name options of the command, in place of arguments of the API, in errors of this context."""
+    try:
+        yield
+    except NeuralfieldError as error:
+        if error.where not in options:
+            raise
+        remedy = error.remedy
+        for name, option in options.items():
+            remedy = remedy.replace(f"{name}: ", f"{option} ").replace(
+                f"raise {name}", f"raise {option}"
+            )
+        raise type(error)(options[error.where], error.found, error.expected, remedy) from error
 
 
 @contextmanager
@@ -152,9 +173,9 @@ def _sides(image: Path) -> tuple[int, int]:
 def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
     left, top, right, bottom = chosen.crop
     box = (left, top, right, bottom)
-    width, height = field.render_to(
-        output, chosen.size, box=box, bit_depth=chosen.bits, max_megapixels=chosen.max_megapixels
-    )
+    options = {"box": box, "bit_depth": chosen.bits, "max_megapixels": chosen.max_megapixels}
+    with _options_named(_OPTIONS_OF_RENDER):
+        width, height = field.render_to(output, chosen.size, **options)
     print(f"{output}: {width} x {height} pixels")
 
 

@@ -257,7 +257,7 @@ def test_saving_loading_and_psnr(tmp_path, field):
     noise = np.random.default_rng(0).uniform(0, 1, (16, 20, 3)).astype(np.float32)
     assert found.psnr_to(noise) == psnr_db(image, noise)
     assert field.settings["type"] in repr(found) and "20 x 16" in repr(found)
-    with pytest.raises(ValueError, match="an image of 1 channels"):
+    with pytest.raises(ValueError, match="an image of 1 channel; expected 3"):
         found.psnr_to(noise[..., 0])
 
 

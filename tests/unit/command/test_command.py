@@ -117,14 +117,18 @@ MISTAKES = {
     "no network": (["info", "photo.jpg"], "photo.jpg: cannot be read"),
     "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean width?"),
     "a field": (["photo.jpg", "--field", "sirne"], "did you mean siren?"),
-    "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "left < right"),
+    "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "--crop: (1.0, 0.0, 0.0, 1.0)"),
     "a size to train at": (["photo.jpg", "--train-size", "99999"], "train at a smaller size"),
-    "a size to render": (["photo.jpg", "--seconds", "99", "--size", "99999"], "max_megapixels"),
+    "a size to render": (
+        ["photo.jpg", "--seconds", "99", "--size", "99999"],
+        "render fewer pixels, or raise --max-megapixels",
+    ),
+    "a limit": (["photo.jpg", "--max-megapixels", "-1"], "--max-megapixels: -1.0; expected"),
     "an option as a setting": (
         ["photo.jpg", "--set", "steps=3"],
         "--set: steps; expected a setting",
     ),
-    "a time": (["photo.jpg", "--seconds", "-3"], "seconds: -3"),
+    "a time": (["photo.jpg", "--seconds", "-3"], "neuralfield: --seconds: -3"),
     "both": (["photo.jpg", "--seconds", "3", "--steps", "4"], "remove one"),
     "a folder for a render": (
         ["photo.jpg", "--seconds", "99", "-o", "typo/large.png"],
