@@ -86,8 +86,8 @@ onerror:
     if screen:
         screen.end()
     print(
-        "Not finished. Whatever is done is kept, and trainings go on from their last saved"
-        " state: mend what is named above, if anything, and run the same command again."
+        "Not finished. Correct the errors above, if there are any, and run the same command again:"
+        " finished results are kept, and trainings continue from their last saved state."
     )
     if others := results_table.report_of_the_others(workflow, name_source):
         print(others)
