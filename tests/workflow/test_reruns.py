@@ -155,8 +155,8 @@ def test_folders_that_have_lost_a_file_are_made_again(finished):
             finished.path(f"away_{number}").rename(path)
     for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
         assert (
-            f"results/tiny/siren/{name} lacks files that the settings require: it is created again."
-            in messages
+            f"results/tiny/siren/{name} lacks files that the current settings require:"
+            " it is created again." in messages
         )
         assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
 

@@ -29,7 +29,7 @@ def incomplete_again(
             if Path(output).is_dir() and not names <= _files_in(folder)
         }
         for folder in sorted(incomplete):
-            log(f"{folder} lacks files that the settings require: it is created again.")
+            log(f"{folder} lacks files that the current settings require: it is created again.")
         workflow.dag.forcefiles.update(incomplete)
         return []
 
