@@ -53,15 +53,21 @@ class ShortFailures(logging.Formatter):
         super().__init__()
         self.usual = usual
         self._failed_write = ""
+        self._interrupted = 0  # jobs that ended by Ctrl-C, before Snakemake itself noticed it
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; an empty one is not shown."""
         event = getattr(getattr(record, "event", None), "name", "")
         text = str(record.msg)
+        if event == "JOB_ERROR" and self._interrupted:
+            self._interrupted -= 1
+            return ""
         if event == "JOB_ERROR":
             return self._failed_job(vars(record))
         if "CalledProcessError" in text and (end := _END.search(text)):
-            return _end_in_words(int(end[1] or 128 + int(end[2])))
+            status = int(end[1] or 128 + int(end[2]))
+            self._interrupted += status == EXIT_CODE_CTRL_C
+            return _end_in_words(status)
         if refused := _refused_start(text):
             return refused
         if failed_write := _failed_write(text):

@@ -183,6 +183,24 @@ def test_our_own_lines_warnings_and_errors_are_shown(screen, folder):
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        ("died with <Signals.SIGINT: 2>", 0),
+        ("returned non-zero exit status 130", 0),
+        ("returned non-zero exit status 1", 1),
+    ],
+)
+def test_a_job_that_ctrl_c_has_ended_is_no_error(screen, folder, end, lines):
+    begin(screen)
+    before = len(shown(screen).splitlines())
+    ended = f"RuleException:\nCalledProcessError in file prepare.smk:\nCommand 'python' {end}."
+    screen.emit(record(ended, level=logging.ERROR))
+    failed = {"rule_name": "train", "jobid": 2, "log": ["logs/cub/siren/train.log"]}
+    screen.emit(record("Error", LogEvent.JOB_ERROR, level=logging.ERROR, **failed))
+    assert len(shown(screen).splitlines()) - before == lines
+
+
 def test_a_line_is_one_write(screen, folder):
     """Otherwise lines that several jobs print at the same time would be mixed up."""
     begin(screen)
