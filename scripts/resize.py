@@ -12,7 +12,7 @@ _KINDS = {
     Kind.LINE_ART: ("line art, because nearly all of it is black or white", "line_art"),
     Kind.GREY_LINES: ("grey lines, because nearly all of it is paper and lines", "line_art"),
     Kind.MIXED: (
-        "a page of mixed kind, because it has a paper, but also many other tones",
+        "a page of mixed kind, because it has a background of paper, but also many other tones",
         "quality",
     ),
     Kind.PHOTOGRAPH: ("a photograph, because little of it is paper or ink", "quality"),
