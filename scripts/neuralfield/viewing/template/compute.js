@@ -122,7 +122,7 @@ class NetworkInCompute {
       const cells = (TILE_PX * TILE_PX) / PLANES;
       const isFirst = index === 0 ? 1 : 0;
       new Int32Array(bytes).set([left, top, width, first, samples, list ? 1 : 0, count, first, cells, isFirst]);
-      const fade = part.fade ? [...part.fade.pixels, ...part.fade.sides, ...part.fade.gradients] : [];
+      const fade = [...part.pixels, ...part.fades, ...part.gradients];
       new Float32Array(bytes, 48).set([...part.place, ...part.sides, ...offsetsMean(samples), ...fade]);
       queue.writeBuffer(this.about, 0, bytes);
       const [weights, table] = this.upload(part.key, part.arrays);

@@ -154,10 +154,9 @@ class NetworkOnGpu {
   // Make two array textures that layers read from and write to in turn, and two for the values.
   makeTextures() {
     const { gl, network } = this;
+    const isEncoded = this.passes[0].layer === -1;
     const sizes = network.layers.slice(0, -1).map((l) => l.fanOut / l.factors);
-    if (network.encoding !== "identity" && network.encoding !== "corners") {
-      sizes.push(network.layers[0].fanIn);
-    }
+    if (isEncoded) sizes.push(network.layers[0].fanIn);
     const layers = PLANES * Math.ceil(Math.max(4, ...sizes) / 4);
     if (layers > gl.getParameter(gl.MAX_ARRAY_TEXTURE_LAYERS)) {
       throw new Refusal(`its layers are too wide for this GPU (${layers} values)`);
@@ -170,7 +169,6 @@ class NetworkOnGpu {
     this.layers = [0, 1].map(() => this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, ...size, layers));
     this.values = [0, 1].map(() => this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, ...size, PLANES));
     // the texture that a pass writes to alternates from layer to layer
-    const isEncoded = this.passes[0].layer === -1;
     const framebuffers = new Map();
     for (const pass of this.passes) {
       const side = (pass.layer + (isEncoded ? 1 : 0)) % 2;
@@ -179,32 +177,25 @@ class NetworkOnGpu {
       const key = `${side} ${pass.first} ${pass.texels}`;
       if (!framebuffers.has(key)) {
         const places = range(pass.texels * PLANES).map((i) => pass.first * PLANES + i);
-        framebuffers.set(key, this.layeredFramebuffer(this.layers[side], places));
+        framebuffers.set(key, this.framebuffer(this.layers[side], places));
       }
       pass.framebuffer = framebuffers.get(key);
     }
-    this.ends = this.values.map((texture) => this.layeredFramebuffer(texture, range(PLANES)));
+    this.ends = this.values.map((texture) => this.framebuffer(texture, range(PLANES)));
   }
 
-  layeredFramebuffer(texture, layers) {
+  // Returns a framebuffer of layers of an array texture, or of a list of textures.
+  framebuffer(texture, layers = null) {
     const { gl } = this;
     const framebuffer = gl.createFramebuffer();
     gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
-    layers.forEach((layer, i) => {
-      gl.framebufferTextureLayer(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0 + i, texture, 0, layer);
+    const places = (layers ?? texture).map((part, i) => {
+      const place = gl.COLOR_ATTACHMENT0 + i;
+      if (layers) gl.framebufferTextureLayer(gl.FRAMEBUFFER, place, texture, 0, part);
+      else gl.framebufferTexture2D(gl.FRAMEBUFFER, place, gl.TEXTURE_2D, part, 0);
+      return place;
     });
-    gl.drawBuffers(layers.map((_, i) => gl.COLOR_ATTACHMENT0 + i));
-    return framebuffer;
-  }
-
-  framebuffer(textures) {
-    const { gl } = this;
-    const framebuffer = gl.createFramebuffer();
-    gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
-    textures.forEach((texture, i) => {
-      gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0 + i, gl.TEXTURE_2D, texture, 0);
-    });
-    gl.drawBuffers(textures.map((_, i) => gl.COLOR_ATTACHMENT0 + i));
+    gl.drawBuffers(places);
     return framebuffer;
   }
 
@@ -291,13 +282,9 @@ class NetworkOnGpu {
           gl.uniform4f(at("spread"), ...part.sides, ...mean);
         }
         if (pass.isLast) {
-          if (part.fade) {
-            this.bind(3, gl.TEXTURE_2D_ARRAY, this.values[1 - side]);
-            gl.uniform1i(at("first"), index === 0 ? 1 : 0);
-            gl.uniform4f(at("pixels"), ...part.fade.pixels);
-            gl.uniform4f(at("fades"), ...part.fade.sides);
-            gl.uniform2fv(at("gradients"), part.fade.gradients);
-          }
+          this.bind(3, gl.TEXTURE_2D_ARRAY, this.values[1 - side]);
+          gl.uniform1i(at("first"), index === 0 ? 1 : 0);
+          for (const name of ["pixels", "fades", "gradients"]) gl.uniform4f(at(name), ...part[name]);
           gl.bindFramebuffer(gl.FRAMEBUFFER, this.ends[side]);
         } else {
           gl.bindFramebuffer(gl.FRAMEBUFFER, pass.framebuffer);

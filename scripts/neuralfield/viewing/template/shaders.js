@@ -134,47 +134,53 @@ void main() {
 }`;
 }
 
+// The value of a network, given the sum of its last layer, in GLSL and in WGSL.
+function outputOf(network, sum) {
+  if (network.output !== "sigmoid") return `0.5 + 0.5 * ${sum}`;
+  return `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * ${sum}, vec4f(-80.0), vec4f(80.0))))`;
+}
+
+// The body of the weight of a network at a position p, in GLSL or WGSL, given the keyword for constants
+// and the prefix of uniforms: the product of the fades of all sides.
+const weightBody = (constant, about) => `
+  ${constant} beyond = p.xxyy * ${about}pixels.xxyy + ${about}pixels.zzww - ${about}fades;
+  ${constant} share = clamp(beyond * ${about}gradients, vec4f(0.0), vec4f(1.0));
+  ${constant} fade = 0.5 + 0.5 * cos(3.141592653589793 * share);
+  return fade.x * fade.y * fade.z * fade.w;`;
+
 // The end of a network: its value, times its weight if several networks share an image.
 function lastOf(network) {
-  const value = (p) =>
-    network.output === "sigmoid"
-      ? `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * s${p}_0, -80.0, 80.0)))`
-      : `0.5 + 0.5 * s${p}_0`;
+  const value = (p) => outputOf(network, `s${p}_0`);
   if (!network.mosaic) return { declarations: "", finish: (p) => `out${p} = ${value(p)};` };
   return {
     declarations: `
 uniform sampler2DArray sum;  // over the previous networks
 uniform bool first;
 uniform vec4 pixels;  // factor and offset that convert a position to px of the image
-uniform vec4 fades;  // px at which the fade of each side begins: left, right, top, bottom
-uniform vec2 gradients[2];  // of the fades, per px; 0 where a network reaches the image's edge
-float rise(float share) { return 0.5 - 0.5 * cos(3.141592653589793 * clamp(share, 0.0, 1.0)); }
-float weight_at(vec2 p) {
-  vec2 px = p * pixels.xy + pixels.zw;
-  float across = (gradients[0].x > 0.0 ? rise((px.x - fades.x) * gradients[0].x) : 1.0)
-    * (1.0 - rise((px.x - fades.y) * gradients[0].y));
-  float down = (gradients[1].x > 0.0 ? rise((px.y - fades.z) * gradients[1].x) : 1.0)
-    * (1.0 - rise((px.y - fades.w) * gradients[1].y));
-  return across * down;
+uniform vec4 fades;  // px at which each side begins to fade: left, right, top, bottom
+uniform vec4 gradients;  // of the fades, per px; 0 where a network reaches the image's edge
+float weight_at(vec2 p) {${weightBody("vec4", "")}
 }`,
     finish: (p) => `out${p} = weight_at(point(${p})) * (${value(p)});
   if (!first) out${p} += texelFetch(sum, ivec3(gl_FragCoord.xy, ${p}), 0);`,
   };
 }
 
+// Factors and offsets that convert coordinates to those of corners, from 0 to 1 along both axes.
+function cornersOf({ width, height }) {
+  const longer = Math.max(width, height);
+  const along = (place) => [width, height].map((side) => number(place(side) / 2 / Math.max(side - 1, 1)));
+  return { factors: along(() => longer), starts: along((side) => side - 1) };
+}
+
 // Coordinates as the inputs of a first layer.
 function directInputs(network) {
   if (network.encoding === "identity") return { type: "vec2", of: (p) => p, declarations: "" };
-  const { width, height } = network;
-  const longer = Math.max(width, height);
-  const along = (side) => number(longer / 2 / Math.max(side - 1, 1));
-  const start = (side) => number((side - 1) / 2 / Math.max(side - 1, 1));
+  const { factors, starts } = cornersOf(network);
   return {
     type: "vec3",
     of: (p) => `corner(${p})`,
-    declarations: `vec3 corner(vec2 p) {
-  return vec3(1.0, p * vec2(${along(width)}, ${along(height)}) + vec2(${start(width)}, ${start(height)}));
-}`,
+    declarations: `vec3 corner(vec2 p) { return vec3(1.0, p * vec2(${factors}) + vec2(${starts})); }`,
   };
 }
 

@@ -31,22 +31,12 @@ function runsOf(spans, start, step, count) {
 
 // Returns the regions of a grid of pixels, each with its networks and the grid's place in them.
 // `x`, `y` are px of the image at the grid's corner, `dx`, `dy` the sides of its pixels in px.
+// A single network is that of the only tile of an image.
 function regionsOf(network, store, snapshot, { x, y, dx, dy, columns, rows }) {
-  const arrays = (index) => () => store.arrays(index, snapshot);
-  const key = (index) => `${index} ${snapshot}`;
-  if (!network.mosaic) {
-    const longer = Math.max(network.width, network.height);
-    const axis = (side, start, step) => {
-      if (side === 1) return [0, 0, network.footprint ? 2 / longer : 0];
-      return [(2 * start - side) / longer, (2 * step) / longer, (2 * step) / longer];
-    };
-    const across = axis(network.width, x, dx);
-    const down = axis(network.height, y, dy);
-    const place = [across[0], down[0], across[1], down[1]];
-    const part = { key: key(0), arrays: arrays(0), place, sides: [across[2], down[2]] };
-    return [{ left: 0, top: 0, width: columns, height: rows, parts: [part] }];
-  }
-  const { mosaic } = network;
+  const single = { columns: [[0, network.width]], rows: [[0, network.height]], overlap: 1 };
+  const mosaic = network.mosaic ?? single;
+  const { overlap } = mosaic;
+  const gradient = (isEdge) => (isEdge ? 0 : 1 / overlap);
   const regions = [];
   for (const down of runsOf(mosaic.rows, y, dy, rows)) {
     for (const across of runsOf(mosaic.columns, x, dx, columns)) {
@@ -57,20 +47,26 @@ function regionsOf(network, store, snapshot, { x, y, dx, dy, columns, rows }) {
           const [left, right] = mosaic.columns[column];
           const [top, bottom] = mosaic.rows[row];
           const longer = Math.max(right - left, bottom - top);
-          const steps = [(2 * dx) / longer, (2 * dy) / longer];
-          const corner = [(2 * x - left - right) / longer, (2 * y - top - bottom) / longer];
-          const gradient = (isEdge) => (isEdge ? 0 : 1 / mosaic.overlap);
-          const fade = {
+          const axis = (low, high, start, step) => {
+            if (!network.mosaic && high - low === 1) return [0, 0, network.footprint ? 2 / longer : 0];
+            return [(2 * start - low - high) / longer, (2 * step) / longer, (2 * step) / longer];
+          };
+          const [cornerX, stepX, sideX] = axis(left, right, x, dx);
+          const [cornerY, stepY, sideY] = axis(top, bottom, y, dy);
+          parts.push({
+            key: `${index} ${snapshot}`,
+            arrays: () => store.arrays(index, snapshot),
+            place: [cornerX, cornerY, stepX, stepY],
+            sides: [sideX, sideY],
             pixels: [longer / 2, longer / 2, (left + right) / 2, (top + bottom) / 2],
-            sides: [left, right - mosaic.overlap, top, bottom - mosaic.overlap],
+            fades: [left + overlap, right - overlap, top + overlap, bottom - overlap],
             gradients: [
-              gradient(column === 0),
+              -gradient(column === 0),
               gradient(column === mosaic.columns.length - 1),
-              gradient(row === 0),
+              -gradient(row === 0),
               gradient(row === mosaic.rows.length - 1),
             ],
-          };
-          parts.push({ key: key(index), arrays: arrays(index), place: [...corner, ...steps], sides: steps, fade });
+          });
         }
       }
       regions.push({ left: across.from, top: down.from, width: across.count, height: down.count, parts });

@@ -142,24 +142,32 @@ function isReady() {
 
 const isThere = () => tiles && !tiles.gl.isContextLost();
 
-function frame(now) {
-  requestAnimationFrame(frame);
-  if (!isThere()) return;
+// Call a function that uses the GPU, and show the preview from now on if it fails.
+function attempt(act) {
   try {
-    if (isPlaying) play(now);
-    if (isStale) plan();
-    if (isStale) movedAt = now;
-    tiles.isMoving = now - movedAt < 300;
-    tiles.work();
-    if (isStale || tiles.finished !== finished) draw();
-    finished = tiles.finished;
-    part("preview").hidden = true;
-    isStale = false;
-    document.body.dataset.ready = tiles.isBusy ? "" : "1";
-    later();
+    act();
   } catch (error) {
     refuse(error);
   }
+}
+
+function frame(now) {
+  requestAnimationFrame(frame);
+  if (isThere()) attempt(() => update(now));
+}
+
+function update(now) {
+  if (isPlaying) play(now);
+  if (isStale) plan();
+  if (isStale) movedAt = now;
+  tiles.isMoving = now - movedAt < 300;
+  tiles.work();
+  if (isStale || tiles.finished !== finished) draw();
+  finished = tiles.finished;
+  part("preview").hidden = true;
+  isStale = false;
+  document.body.dataset.ready = tiles.isBusy ? "" : "1";
+  later();
 }
 
 // Between frames the GPU continues if the view is still; if the view moves, each frame has one slice.
@@ -169,13 +177,11 @@ function later() {
   setTimeout(() => {
     isDue = false;
     if (!isThere()) return;
-    try {
+    attempt(() => {
       if (tiles.isMoving) tiles.isWaiting();
       else tiles.work();
       later();
-    } catch (error) {
-      refuse(error);
-    }
+    });
   });
 }
 
@@ -270,13 +276,7 @@ async function open() {
     placePreview();
     part("preview").hidden = false;
   });
-  canvas.addEventListener("webglcontextrestored", () => {
-    try {
-      start();
-    } catch (error) {
-      refuse(error);
-    }
-  });
+  canvas.addEventListener("webglcontextrestored", () => attempt(start));
   resized();
   start();
   showSnapshot(LAST);

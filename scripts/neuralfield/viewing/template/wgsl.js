@@ -14,7 +14,7 @@ struct About {
   place: vec4f,  // position of the tile's corner, and the step from a pixel to the next
   spread: vec4f,  // sides that the samples of a pixel are spread over; mean of their offsets
   pixels: vec4f,  // factor and offset that convert a position to px of the image
-  fades: vec4f,  // px at which the fade of each side begins: left, right, top, bottom
+  fades: vec4f,  // px at which each side begins to fade: left, right, top, bottom
   gradients: vec4f,  // of the fades, per px; 0 where a network reaches the image's edge
 }
 @group(0) @binding(0) var<uniform> about: About;
@@ -39,16 +39,8 @@ fn sine(x: vec4f) -> vec4f {${sineBody("let", "var")}
 }
 fn turn(turns: f32) -> f32 { return sine(vec4f(6.283185307179586 * (turns - round(turns)))).x; }`;
 
-const WGSL_FADE = `
-fn rise(share: f32) -> f32 { return 0.5 - 0.5 * cos(3.141592653589793 * clamp(share, 0.0, 1.0)); }
-fn weight_at(p: vec2f) -> f32 {
-  let px = p * about.pixels.xy + about.pixels.zw;
-  let gradients = about.gradients;
-  let across = select(1.0, rise((px.x - about.fades.x) * gradients.x), gradients.x > 0.0)
-    * (1.0 - rise((px.x - about.fades.y) * gradients.y));
-  let down = select(1.0, rise((px.y - about.fades.z) * gradients.z), gradients.z > 0.0)
-    * (1.0 - rise((px.y - about.fades.w) * gradients.w));
-  return across * down;
+const WGSL_WEIGHT = `
+fn weight_at(p: vec2f) -> f32 {${weightBody("let", "about.")}
 }`;
 
 // Four inputs of the first layer at a position p, from number 4 * texel on.
@@ -57,10 +49,7 @@ function wgslEncoding(network) {
     return "fn encode(texel: u32, p: vec2f) -> vec4f { return vec4f(p, 0.0, 0.0); }";
   }
   if (network.encoding === "corners") {
-    const longer = Math.max(network.width, network.height);
-    const sides = [network.width, network.height];
-    const factors = sides.map((side) => number(longer / 2 / Math.max(side - 1, 1)));
-    const starts = sides.map((side) => number((side - 1) / 2 / Math.max(side - 1, 1)));
+    const { factors, starts } = cornersOf(network);
     return `fn encode(texel: u32, p: vec2f) -> vec4f {
   return vec4f(1.0, p * vec2f(${factors}) + vec2f(${starts}), 0.0);
 }`;
@@ -165,9 +154,7 @@ function wgslNetwork(network, passes, { groupPoints, threads, across }) {
   const last = network.layers.at(-1);
   const end = passes.at(-1).offset / 16;
   const inputs = Math.ceil(network.layers[0].fanIn / 4);
-  const value = network.output === "sigmoid"
-    ? `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * sum, vec4f(-80.0), vec4f(80.0))))`
-    : "0.5 + 0.5 * sum";
+  const value = outputOf(network, "sum");
   const kept = network.mosaic
     ? `var value = weight_at(point(number)) * (${value});
       if (about.result.y == 0) { value += points[number]; }
@@ -180,7 +167,7 @@ var<workgroup> values: array<vec4f, ${groupPoints * across}>;
 ${WGSL_SINE}
 ${wgslEncoding(network)}
 ${activations.join("\n")}
-${network.mosaic ? WGSL_FADE : ""}
+${network.mosaic ? WGSL_WEIGHT : ""}
 @compute @workgroup_size(${threads})
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3u) {
   var made_values: array<vec4f, ${POINTS_OF_THREAD}>;
