@@ -7,7 +7,7 @@ distinct; the perceptual tables would shift all colours, differently for each ma
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -137,35 +137,22 @@ def _cmyk_by_rule(levels: np.ndarray) -> np.ndarray:
 
 def _through_tables(levels: np.ndarray, content: bytes, space: str) -> np.ndarray:
     """Convert with Little CMS, keeping bit depth and alpha; raises ValueError for a bad profile."""
-    colours = {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
-    bands = list(_tables_by_band(levels, content, space, colours))
-    rgb = np.concatenate(bands)
-    if space == "GRAY":
-        rgb = rgb[..., :1] if levels.shape[2] == 1 else rgb
-    is_alpha = space != "CMYK" and levels.shape[2] == 4
-    return np.concatenate([rgb, levels[..., 3:]], axis=2) if is_alpha else rgb
-
-
-def _tables_by_band(
-    levels: np.ndarray, content: bytes, space: str, colours: int
-) -> Iterator[np.ndarray]:
     import pyvips
 
-    is_deep = levels.dtype == np.uint16
+    depth = 8 * levels.itemsize
     names = {"RGB": ("srgb", "rgb16"), "GRAY": ("b-w", "grey16"), "CMYK": ("cmyk", "cmyk")}
+    name, colours = names[space][depth == 16], {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
+    options = {"embedded": True, "intent": "relative", "black_point_compensation": True}
+    bands = []
     for band in row_bands(levels):
-        part = np.ascontiguousarray(levels[band, :, :colours])
-        height, width, _ = part.shape
-        dtype = "ushort" if is_deep else "uchar"
-        image = pyvips.Image.new_from_memory(part.tobytes(), width, height, colours, dtype)
-        image = image.copy(interpretation=names[space][is_deep])
+        image = pyvips.Image.new_from_array(levels[band, :, :colours], interpretation=name)
         image.set_type(pyvips.GValue.blob_type, PROFILE, cast(Any, content))
-        depth = 16 if is_deep else 8
         try:
-            converted = image.icc_transform(
-                "srgb", embedded=True, intent="relative", black_point_compensation=True, depth=depth
-            )
-            stored = converted.write_to_memory()
+            bands.append(image.icc_transform("srgb", depth=depth, **options).numpy()[..., :3])
         except pyvips.Error as error:
             raise ValueError(reason_of(error)) from error
-        yield np.frombuffer(stored, levels.dtype).reshape(height, width, -1)[..., :3]
+    rgb = np.concatenate(bands)
+    if levels.shape[2] == 1:
+        return rgb[..., :1]
+    is_alpha = space != "CMYK" and levels.shape[2] == 4
+    return np.concatenate([rgb, levels[..., 3:]], axis=2) if is_alpha else rgb
