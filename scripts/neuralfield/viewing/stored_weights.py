@@ -8,7 +8,7 @@ of a step; the step is the finest for which they fit in a budget of bytes.
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,18 +39,6 @@ COARSER_BITS = 1.6
 _LARGEST_CODE = 32767
 
 
-@dataclass(frozen=True)
-class StoredWeights:
-    """Weights as stored in a page.
-
-    `layout` has the names and sizes of a network's arrays, and the steps of rounded numbers;
-    `content` is the data that ``weights.js`` reads, compressed with zlib.
-    """
-
-    layout: dict[str, Any]
-    content: bytes
-
-
 Arrays = dict[str, np.ndarray]
 Learning = Callable[[], Iterator[Arrays]]
 """A function that yields the arrays of a network's snapshots, from the first step to the last."""
@@ -67,8 +55,11 @@ def store(
     snapshots: int,
     budget_bytes: int,
     residual: np.ndarray | None = None,
-) -> StoredWeights:
+) -> tuple[dict[str, Any], bytes]:
     """Compress a network, or the networks of all tiles, each with the same number of snapshots.
+
+    Returns a layout, with the names and sizes of a network's arrays and the steps of rounded
+    numbers, and the data that ``weights.js`` reads, compressed with zlib.
 
     `learning` yields the arrays of each network's snapshots, which are rounded so that the
     compressed content fits in `budget_bytes`; finished networks are always stored. For `residual`
@@ -107,7 +98,7 @@ def store(
         layout["networks"].append(
             {"steps": steps, "snapshotSteps": [s * 2.0**-fineness for s in spread]}
         )
-    return StoredWeights(layout, _compressed(content + corrections))
+    return layout, _compressed(content + corrections)
 
 
 def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:

@@ -59,28 +59,28 @@ def viewer_page(
     then the finished network, labelled with `final_db`. Raises `CheckpointError` if a snapshot is
     damaged, or of another training.
     """
-    preview_bytes = as_webp(as_picture(preview), PREVIEW_PX)
+    preview_bytes = _as_webp(as_picture(preview), PREVIEW_PX)
     image_bytes = _embedded(as_picture(training_image))
     budget_bytes = (PAGE_BYTES - FIXED_BYTES) * 3 // 4 - len(preview_bytes) - len(image_bytes)
     found = first_model(trained).residual
     is_small = found is not None and found.size <= MOST_CORRECTIONS
     residual = found if is_small and isinstance(trained, Model) else None
     uncorrected = ", without the correction of its renders" if residual is not found else ""
-    network, weights, refusal = None, None, None
+    network, layout, weights, refusal = None, None, b"", None
     labels = [""]
     try:
         network = describe(trained)
         last = trained.metadata.get("step") or 0
         earlier = [(step, path) for step, path in snapshots if step < last]
         shown = _chosen(earlier, trained, budget_bytes)
-        weights = store(*_networks(trained, shown), len(shown), budget_bytes, residual)
+        layout, weights = store(*_networks(trained, shown), len(shown), budget_bytes, residual)
         labels = _labels([*(step for step, _ in shown), last], history, final_db)
     except NotEvaluatedError as error:
         refusal = str(error)
     page: Mapping[str, Any] = {
         "network": network,
         "refusal": refusal,
-        "weights": weights.layout if weights else None,
+        "weights": layout,
         "snapshots": [{"label": label} for label in labels],
         "image": base64.b64encode(image_bytes).decode() if network else "",
         "margins": MARGINS_PX,
@@ -93,7 +93,7 @@ def viewer_page(
         facts=f"{trained.parameter_count:,} parameters, trained on {size}{uncorrected}",
         preview=f"data:image/webp;base64,{base64.b64encode(preview_bytes).decode()}",
         page=page,
-        weights=base64.b64encode(weights.content).decode() if weights else "",
+        weights=base64.b64encode(weights).decode(),
     )
 
 
@@ -140,20 +140,21 @@ def _labels(steps: Sequence[int], history: History | None, final_db: float | Non
 def _embedded(image: Image.Image) -> bytes:
     """Encode the training image as PNG if that is small enough, otherwise as WebP."""
     if max(image.size) <= MOST_IMAGE_PX:
-        content = io.BytesIO()
-        image.save(content, format="PNG", optimize=True)
-        if content.tell() <= MOST_PNG_BYTES:
-            return content.getvalue()
-    return as_webp(image, MOST_IMAGE_PX)
+        content = _encoded(image, format="PNG", optimize=True)
+        if len(content) <= MOST_PNG_BYTES:
+            return content
+    return _as_webp(image, MOST_IMAGE_PX)
 
 
-def as_webp(image: Image.Image, longer_px: int) -> bytes:
+def _as_webp(image: Image.Image, longer_px: int) -> bytes:
     """Encode an image, reduced to a longer side, as WebP; lossless if that is smaller."""
     image = image.copy()
     image.thumbnail((longer_px, longer_px), Image.Resampling.LANCZOS)
-    found = []
-    for options in ({"quality": PREVIEW_QUALITY}, {"lossless": True}):
-        content = io.BytesIO()
-        image.save(content, format="WebP", method=4, **options)
-        found.append(content.getvalue())
-    return min(found, key=len)
+    kinds = ({"quality": PREVIEW_QUALITY}, {"lossless": True})
+    return min((_encoded(image, format="WebP", method=4, **kind) for kind in kinds), key=len)
+
+
+def _encoded(image: Image.Image, **options: Any) -> bytes:
+    content = io.BytesIO()
+    image.save(content, **options)
+    return content.getvalue()
