@@ -9,7 +9,7 @@ and runs concurrently with other jobs.
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -25,37 +25,31 @@ _held: list[IO[str]] = []
 """Lock files, which remain open, and therefore locked, until the process ends."""
 
 
-def claim_gpu(
-    share: int,
-    say: Callable[[str], None],
-    *,
-    gpus: Sequence[str] | None = None,
-    folder: Path = LOCK_FOLDER,
-) -> str | None:
+def claim_gpu(share: int, say: Callable[[str], None]) -> str | None:
     """Claim a GPU for this process, and wait if all GPUs are claimed; later calls do nothing.
 
     Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. At most `share` processes use
-    the same GPU at a time; their locks are in `folder`. `gpus` are the GPUs to choose from. Returns
-    the name of the GPU, or None if NVML is not available. Raises `ResourceError` if
-    ``CUDA_VISIBLE_DEVICES`` allows no GPU, or the folder cannot be written.
+    the same GPU at a time; their locks are in `LOCK_FOLDER`. Returns the name of the GPU, or None
+    if NVML is not available. Raises `ResourceError` if ``CUDA_VISIBLE_DEVICES`` allows no GPU, or
+    the folder cannot be written.
     """
     if _held:
         return os.environ.get(_VISIBLE)
-    gpus = visible_gpus(os.environ) if gpus is None else gpus
+    gpus = visible_gpus(os.environ)
     if gpus is None:
         return None
     if not gpus:
         raise ResourceError(
             _VISIBLE, repr(os.environ.get(_VISIBLE)), "at least one GPU", "set training.device: cpu"
         )
-    _make_shared(folder)
+    _make_shared(LOCK_FOLDER)
     is_reported = False
     while True:
         # the first place of every GPU is tried before second places, so that jobs share a GPU only
         # if every GPU has a job
         for place in range(share):
             for gpu in gpus:
-                file = _lock(folder / f"{gpu}.{place}")
+                file = _lock(LOCK_FOLDER / f"{gpu}.{place}")
                 if file is not None:
                     _held.append(file)
                     os.environ[_VISIBLE] = gpu
@@ -66,16 +60,14 @@ def claim_gpu(
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def join_gpu(
-    need_mb: int, *, free_mb: Callable[[], Mapping[str, int] | None] | None = None
-) -> str | None:
+def join_gpu(need_mb: int) -> str | None:
     """Choose a GPU with enough free memory for a short job, and return its name.
 
     Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. Jobs are distributed over the
     GPUs that have `need_mb` of free memory; if there is none, the GPU with the most free memory is
     chosen. Returns None if NVML is not available.
     """
-    free = (free_mb or free_memory_mb)()
+    free = free_memory_mb()
     if not free:
         return None
     roomy = [gpu for gpu, mb in free.items() if mb >= need_mb] or [max(free, key=free.__getitem__)]

@@ -16,9 +16,10 @@ SCRIPTS = Path(device_claim.__file__).parents[2]
 CLAIM = """
 import os, sys, time
 from pathlib import Path
-from neuralfield.system.device_claim import claim_gpu
-say = lambda line: print("reported", line, flush=True)
-gpu = claim_gpu(int(sys.argv[2]), say, gpus=sys.argv[3].split(","), folder=Path(sys.argv[1]))
+from neuralfield.system import device_claim
+device_claim.LOCK_FOLDER = Path(sys.argv[1])
+device_claim.visible_gpus = lambda environment: sys.argv[3].split(",")
+gpu = device_claim.claim_gpu(int(sys.argv[2]), lambda line: print("reported", line, flush=True))
 print("has", gpu, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 time.sleep(60)
 """
@@ -95,17 +96,21 @@ def test_only_gpus_that_whoever_started_it_allows(monkeypatch, given, expected):
     assert visible_gpus(environment) == expected
 
 
-def test_no_gpu_allowed_is_an_error_that_says_what_to_do(tmp_path):
+def test_no_gpu_allowed_is_an_error_that_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(device_claim, "visible_gpus", lambda environment: [])
+
     with pytest.raises(ResourceError, match=r"training\.device: cpu"):
-        device_claim.claim_gpu(1, print, gpus=[], folder=tmp_path)
+        device_claim.claim_gpu(1, print)
 
 
-def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path):
+def test_a_link_in_place_of_a_lock_is_not_followed(monkeypatch, tmp_path):
+    monkeypatch.setattr(device_claim, "visible_gpus", lambda environment: ["GPU-a"])
+    monkeypatch.setattr(device_claim, "LOCK_FOLDER", tmp_path)
     victim = tmp_path / "victim"
     (tmp_path / "GPU-a.0").symlink_to(victim)
 
     with pytest.raises(ResourceError, match="a file to lock a GPU with"):
-        device_claim.claim_gpu(1, print, gpus=["GPU-a"], folder=tmp_path)
+        device_claim.claim_gpu(1, print)
     assert not victim.exists()
 
 
@@ -139,11 +144,12 @@ def test_where_all_gpus_are_hidden_there_is_none(monkeypatch, visible, present):
     ],
 )
 def test_a_short_job_joins_a_gpu_that_has_room(monkeypatch, free_mb, expected):
+    monkeypatch.setattr(device_claim, "free_memory_mb", lambda: free_mb)
     chosen = set()
     for process in range(4):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         monkeypatch.setattr(device_claim.os, "getpid", lambda process=process: process)
-        gpu = device_claim.join_gpu(2000, free_mb=lambda: free_mb)
+        gpu = device_claim.join_gpu(2000)
         assert device_claim.os.environ.get("CUDA_VISIBLE_DEVICES") == gpu
         chosen.add(gpu)
 
