@@ -152,20 +152,19 @@ def require_cores(threads: int, where: str = "training.threads") -> None:
 
 
 def _processor_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    return _read_proc("cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 def _meminfo_available_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    if available := _read_proc("meminfo", "MemAvailable"):
+        return int(available.split()[0]) * 1024
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _read_proc(file: str, name: str) -> str | None:
+    """Return the first value of this name in a file of Linux; None elsewhere."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc", file).read_text().splitlines():
+            if line.startswith(name):
+                return line.split(":", 1)[1].strip()
+    return None
