@@ -96,10 +96,11 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
         found = about if isinstance(about, dict) else {}
         sides = [found.get(key) for key in ("width", "height")]
         whole = all(type(side) is int and side > 0 for side in sides)
-        if str(found.get("mode")) not in CHANNELS or found.get("bit_depth") not in (1, 8, 16):
-            raise _damaged(path, found)
-        if not whole or (found["mode"] == "bilevel") != (found["bit_depth"] == 1):
-            raise _damaged(path, found)
+        mode, bit_depth = str(found.get("mode")), found.get("bit_depth")
+        is_known = mode in CHANNELS and bit_depth in (1, 8, 16)
+        if not (whole and is_known and (mode == "bilevel") == (bit_depth == 1)):
+            expected = "an image's mode and size"
+            raise InputError(str(path), f"holds {found}", expected, remedy_for(path))
     return facts
 
 
@@ -117,10 +118,8 @@ def require_image(
     """
     noted = facts["resized"].get("digest")
     if digest is not None and noted is not None and digest != noted:
-        found, expected = (
-            "is damaged, or belongs to another image",
-            "the image that picture.json describes",
-        )
+        found = "is damaged, or belongs to another image"
+        expected = "the image that picture.json describes"
         if facts_path and _agrees_with_others(digest, where, facts_path.parent):
             where, expected = facts_path, "a description of the files in its folder"
         raise InputError(str(where), found, expected, remedy_for(where))
@@ -158,13 +157,4 @@ def _digest_of_shape(*shape: int) -> "hashlib._Hash":
 
 
 def _described(image: ImageData) -> dict[str, Any]:
-    return {
-        "mode": image.mode,
-        "width": image.width,
-        "height": image.height,
-        "bit_depth": image.bit_depth,
-    }
-
-
-def _damaged(path: Path, found: object) -> InputError:
-    return InputError(str(path), f"holds {found}", "an image's mode and size", remedy_for(path))
+    return {name: getattr(image, name) for name in ("mode", "width", "height", "bit_depth")}
