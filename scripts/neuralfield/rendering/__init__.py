@@ -67,13 +67,12 @@ def _of_network(model: Model, device: Device, threads: int, workers: Workers | N
         found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
         raise ConfigError("model", found, expected, "train it on the whole image")
     plan = network_plan(network)
-    if device.kind == "gpu" and dtype == "float32":
+    renderer = None
+    if dtype == "float32" and device.kind == "gpu":
         renderer = _on_gpu(model, network, device)
-        return renderer or ArrayRenderer(network, device, dtype, threads)
-    has_kernels = dtype == "float32" and cpu_engine.unsupported_network_reason(plan) is None
-    if device.kind == "cpu" and has_kernels:
-        return CpuRenderer(network, threads, workers)
-    return ArrayRenderer(network, device, dtype, threads)
+    elif dtype == "float32" and cpu_engine.unsupported_network_reason(plan) is None:
+        renderer = CpuRenderer(network, threads, workers)
+    return renderer or ArrayRenderer(network, device, dtype, threads)
 
 
 def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Renderer | None:

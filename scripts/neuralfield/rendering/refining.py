@@ -1,5 +1,6 @@
 """Refining an enlarged image by filtering its similar patches together."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,8 +80,7 @@ def refined(
     colours = values.reshape(-1, channels) - values.mean(axis=(0, 1), dtype=np.float64)
     components = np.linalg.eigh(np.einsum("pc,pd->cd", colours, colours))[1].T[::-1]
     noise, stride_px = _STRENGTH if height <= _COARSE * len(values) else _FINE_STRENGTH
-    patches = _similar_patches(small, height, width, stride_px, device, threads)
-    try:
+    with closing(_similar_patches(small, height, width, stride_px, device, threads)) as patches:
         before = planes
         for number, wrong in enumerate(noise if min(height, width) >= _LEAST_PX else ()):
             further = planes + np.float32(_MOMENTUM) * (planes - before)
@@ -93,8 +93,6 @@ def refined(
         enlarged_by_filter = [resize_channel(plane, (width, height), "lanczos") for plane in small]
         by_filter = device.asarray(np.stack(enlarged_by_filter))
         filtered = to_host(patches.consistent(by_filter, BACK_PROJECTIONS))
-    finally:
-        patches.close()
     found += _share_of_filter(found, filtered, small) * (filtered - found)
     return np.ascontiguousarray(np.moveaxis(found, 0, 2))
 
