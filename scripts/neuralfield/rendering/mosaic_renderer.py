@@ -2,9 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,17 +18,11 @@ if TYPE_CHECKING:
     from neuralfield.rendering import Renderer
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Neighbouring columns or rows of pixels that the same tiles cover, from `first` to `last`."""
+class _Part(NamedTuple):
+    """Neighbouring columns or rows of pixels that the same columns or rows of tiles cover."""
 
     pixels: slice
-    first: int
-    last: int
-
-    @property
-    def tiles(self) -> range:
-        return range(self.first, self.last + 1)
+    tiles: range
 
 
 class MosaicRenderer:
@@ -136,7 +129,7 @@ class MosaicRenderer:
         last = np.maximum(first, last)
         changes = np.flatnonzero(np.diff(first) | np.diff(last)) + 1
         for start, end in pairwise([0, *changes.tolist(), len(centres)]):
-            yield _Part(slice(start, end), int(first[start]), int(last[start]))
+            yield _Part(slice(start, end), range(first[start], last[start] + 1))
 
     def _own_pixels(
         self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None

@@ -49,6 +49,5 @@ def forget_kept(folder: Path) -> None:
 
 def _recorded(kept: Path) -> dict[str, Any]:
     with suppress(NeuralfieldError):  # missing or damaged: nothing is recorded
-        recorded = read_json(kept.with_name(RECORD_NAME))
-        return recorded if isinstance(recorded, dict) else {}
+        return read_json(kept.with_name(RECORD_NAME))
     return {}
