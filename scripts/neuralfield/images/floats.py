@@ -1,6 +1,5 @@
 """TIFFs of floating-point values, which are linear light unless they have a profile."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -18,22 +17,30 @@ _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXPECTED = "linear light as finite numbers, 0 being black and 1 white"
 
 
-def decoded_floats(
-    where: str, file: BinaryIO, require_size: Callable[[int], None], report: Report
-) -> np.ndarray | None:
-    """Read a TIFF of floating-point values as upright sRGB; return None for other files.
+def open_floats(where: str, file: BinaryIO) -> "pyvips.Image | None":
+    """Open a TIFF of floating-point values without decoding it; return None for other files."""
+    file.seek(0)
+    if file.read(4) not in _TIFF:
+        return None
+    import pyvips
+
+    only_loaders("Tiff")
+    try:
+        image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
+    except pyvips.Error:
+        return None  # Pillow will raise the error
+    return image if image.format == "float" else None
+
+
+def decode_floats(where: str, image: "pyvips.Image", report: Report) -> np.ndarray:
+    """Decode a TIFF of floating-point values to upright sRGB.
 
     Returns uint16, shape (height, width, 1, 3 or 4). Values outside [0, 1] are clipped, and
-    `report` is called with a line about it. `require_size` is called with the number of pixels, and
-    raises an error if there are more than allowed. Raises `InputError` if a value is not finite or
-    the number of channels is not 1, 3 or 4, and `OSError` if the file is damaged.
+    `report` is called with a line about it. Raises `InputError` if a value is not finite or the
+    number of channels is not 1, 3 or 4, and `OSError` if the file is damaged.
     """
     import pyvips
 
-    image = _opened(where, file)
-    if image is None:
-        return None
-    require_size(image.width * image.height)
     if image.bands not in (1, 3, 4):
         expected = "1 or 3 channels, or 3 and alpha"
         raise InputError(where, f"has {image.bands} channels", expected, "export it as PNG")
@@ -62,24 +69,3 @@ def decoded_floats(
         levels[band, :, :colours] = np.rint(encode_srgb(linear) * 65535)
         levels[band, :, colours:] = np.rint(np.clip(light[..., colours:], 0, 1) * 65535)
     return levels
-
-
-def float_size(where: str, file: BinaryIO) -> tuple[int, int] | None:
-    """Return (width, height) in px of a TIFF of floating-point values; None for other files."""
-    image = _opened(where, file)
-    return None if image is None else (image.width, image.height)
-
-
-def _opened(where: str, file: BinaryIO) -> "pyvips.Image | None":
-    """Open a TIFF of floating-point values without decoding it; return None for other files."""
-    file.seek(0)
-    if file.read(4) not in _TIFF:
-        return None
-    import pyvips
-
-    only_loaders("Tiff")
-    try:
-        image = pyvips.Image.new_from_file(where, access="random", fail_on="error")
-    except pyvips.Error:
-        return None  # Pillow will raise the error
-    return image if image.format == "float" else None

@@ -11,14 +11,13 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
 from neuralfield.images.colour import MAX_PROFILE_BYTES, Report, conversion_of, log
-from neuralfield.images.floats import decoded_floats, float_size
+from neuralfield.images.floats import decode_floats, open_floats
 from neuralfield.images.image import ImageData, image_of_pixels, require_mode, simplest_pixels
 from neuralfield.images.unreadable import EXPECTED, EXPORT, undecodable, unrecognised
 from neuralfield.images.vips import only_loaders, reason_of
@@ -70,8 +69,9 @@ def image_size(path: str | os.PathLike) -> tuple[int, int]:
     Raises `InputError` if the file is missing, empty, or not an image.
     """
     with open_input(path, EXPECTED) as file, _decoding(str(path), file, 1e9):
-        if size := float_size(str(path), file):
-            return size
+        floats = open_floats(str(path), file)
+        if floats is not None:
+            return floats.width, floats.height
         with Image.open(file, formats=FORMATS) as image:
             width, height = image.size
             return (height, width) if _is_on_its_side(image) else (width, height)
@@ -89,11 +89,10 @@ def _is_on_its_side(image: Image.Image) -> bool:
 def _decoded(where: str, file: BinaryIO, max_megapixels: float, report: Report) -> np.ndarray:
     """Decode a file to upright sRGB; uint8 or uint16, shape (height, width, 1, 3 or 4)."""
     with _decoding(where, file, max_megapixels):
-        floats = decoded_floats(
-            where, file, partial(_require_size, where, most=max_megapixels), report
-        )
+        floats = open_floats(where, file)
         if floats is not None:
-            return floats
+            _require_size(where, floats.width * floats.height, max_megapixels)
+            return decode_floats(where, floats, report)
         with Image.open(file, formats=FORMATS) as image:
             return _decoded_levels(where, file, image, max_megapixels, report)
 
