@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,13 @@ def image_digest(values: np.ndarray) -> str:
 
     `values` is float32, shape (height, width, channels).
     """
-    digest = _digest_of_shape(*values.shape)
-    digest.update(np.ascontiguousarray(values, "<f4").data)
-    return digest.hexdigest()
+    return _digest(values.shape, [values])
 
 
 def tile_digest(pixels: PixelFile, tile: Tile) -> str:
     """Return the `image_digest` of a tile of an image."""
-    digest = _digest_of_shape(tile.height, tile.width, CHANNELS[pixels.mode])
-    for rows in pixels.bands(tile.edges, _ROWS):
-        digest.update(np.ascontiguousarray(rows.values(), "<f4").data)
-    return digest.hexdigest()
+    shape = (tile.height, tile.width, CHANNELS[pixels.mode])
+    return _digest(shape, (rows.values() for rows in pixels.bands(tile.edges, _ROWS)))
 
 
 def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, dict[str, Any]]:
@@ -152,8 +148,11 @@ def _digests(path: Path) -> Iterator[str | None]:
         yield load_arrays(path)[1].get("record", {}).get("picture")
 
 
-def _digest_of_shape(*shape: int) -> "hashlib._Hash":
-    return hashlib.sha256(json.dumps(list(shape)).encode())
+def _digest(shape: Sequence[int], bands: Iterable[np.ndarray]) -> str:
+    digest = hashlib.sha256(json.dumps(list(shape)).encode())
+    for band in bands:
+        digest.update(np.ascontiguousarray(band, "<f4").data)
+    return digest.hexdigest()
 
 
 def _described(image: ImageData) -> dict[str, Any]:
