@@ -110,7 +110,10 @@ def import_cupy() -> ModuleType:
     """
     asked = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
     # CuPy creates the folder on import, and raises an error if it cannot
-    os.environ["CUPY_CACHE_DIR"] = str(asked) if _can_be_made(asked) else os.sep
+    os.environ["CUPY_CACHE_DIR"] = os.sep
+    with contextlib.suppress(OSError):
+        asked.mkdir(parents=True, exist_ok=True)
+        os.environ["CUPY_CACHE_DIR"] = str(asked)
     cupy = importlib.import_module("cupy")
     compiler = cupy.cuda.compiler
     if hasattr(compiler, "_set_kernel_cache_backend"):
@@ -129,14 +132,6 @@ class _NoText(dict[Any, str]):
 
     def get(self, key: Any, default: Any = None) -> str:
         return ""
-
-
-def _can_be_made(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return True
 
 
 def _digest(name: str, content: bytes) -> bytes:
