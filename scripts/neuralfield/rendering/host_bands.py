@@ -23,15 +23,10 @@ def bands_on_host(
     `device`. On a GPU, another thread calls it ahead of time, and it works on that thread's current
     stream.
     """
-    if device.kind == "gpu":
-        yield from _bands_from_gpu(device.xp, count, render_band)
-    else:
+    if device.kind == "cpu":
         yield from map(render_band, range(count))
-
-
-def _bands_from_gpu(
-    xp: ModuleType, count: int, render_band: Callable[[int], Array]
-) -> Iterator[np.ndarray]:
+        return
+    xp = device.xp
     rendering, copying = _streams(xp.cuda.Device().id)
     places = [_Place(xp) for _ in range(_BANDS_IN_FLIGHT)]
     # the streams do not wait for the current one, on which `render_band` may have been prepared
