@@ -82,17 +82,8 @@ def _encoding(network: CoordinateNetwork, plan: NetworkPlan) -> dict[str, Any]:
         degree = encoding.degree if isinstance(encoding, FourierChebyshev) else -1
         return {"frequencies": encoding.frequencies.shape[1], "degree": degree}
     if plan.levels:
-        levels = [
-            {
-                "resolution": level.resolution,
-                "start": level.start,
-                "rows": level.rows,
-                "isHashed": level.is_hashed,
-                "columns": level.columns,
-                "skipped": level.skipped,
-            }
-            for level in plan.levels
-        ]
+        names = ("resolution", "start", "rows", "columns", "skipped", "is_hashed")
+        levels = [{name: getattr(level, name) for name in names} for level in plan.levels]
         return {"levels": levels, "features": plan.table_shape[1]}
     return {}
 

@@ -98,7 +98,7 @@ def test_its_page_zooms_without_internet(page: BrowserPage, tmp_path):
     page.open(folder / "index.html")
     levels = rendered(model, 8).astype(int)
     for x, y, factor in ((300, 250, 1), (450, 100, 4)):
-        page.run(f"viewer.zoomAt({x}, {y}, {factor})")
+        page.run(f"viewer.zoomBy({factor}, [{x}, {y}])")
         page.run("new Promise((done) => setTimeout(done, 100))")
         page.wait("document.body.dataset.ready === '1'")
         # scripts may not read pixels of a canvas that shows images from files

@@ -74,8 +74,8 @@ class NetworkInCompute {
   }
 
   levelNumbers() {
-    return Uint32Array.from(this.network.levels.flatMap(({ resolution, start, rows, isHashed, columns, skipped }) =>
-      [resolution, start, rows - 1, columns, skipped, isHashed ? 1 : 0, 0, 0]));
+    return Uint32Array.from(this.network.levels.flatMap((level) =>
+      [level.resolution, level.start, level.rows - 1, level.columns, level.skipped, level.is_hashed, 0, 0]));
   }
 
   async compile() {

@@ -84,7 +84,7 @@ function showPyramid(pyramid) {
     }
   }
 
-  function zoomAt(x, y, factor) {
+  function zoomBy(factor, [x, y] = [canvas.width / 2, canvas.height / 2]) {
     const before = view.scale;
     view.scale = Math.min(Math.max(before * factor, Math.min(fitting(), 1)), FINEST);
     view.x += (x - canvas.width / 2) * (1 / before - 1 / view.scale);
@@ -98,21 +98,22 @@ function showPyramid(pyramid) {
     draw();
   }
 
-  listenToPointers(canvas, { move, zoomBy: (factor, [x, y]) => zoomAt(x, y, factor) });
+  listenToPointers(canvas, { move, zoomBy });
+  const far = () => canvas.width / 8;
+  const keys = {
+    ArrowLeft: () => move(far(), 0),
+    ArrowRight: () => move(-far(), 0),
+    ArrowUp: () => move(0, far()),
+    ArrowDown: () => move(0, -far()),
+    "+": () => zoomBy(STEP),
+    "=": () => zoomBy(STEP),
+    "-": () => zoomBy(1 / STEP),
+    0: fit,
+  };
   canvas.addEventListener("keydown", (event) => {
-    const far = canvas.width / 8;
-    const moves = { ArrowLeft: [far, 0], ArrowRight: [-far, 0], ArrowUp: [0, far], ArrowDown: [0, -far] };
-    const zooms = { "+": STEP, "=": STEP, "-": 1 / STEP };
-    if (moves[event.key]) {
-      move(...moves[event.key]);
-    } else if (zooms[event.key]) {
-      zoomAt(canvas.width / 2, canvas.height / 2, zooms[event.key]);
-    } else if (event.key === "0") {
-      fit();
-    } else {
-      return;
-    }
+    if (!(event.key in keys)) return;
     event.preventDefault();
+    keys[event.key]();
   });
 
   let isFirst = true;
@@ -123,5 +124,5 @@ function showPyramid(pyramid) {
     isFirst = false;
     draw();
   }).observe(canvas);
-  window.viewer = { view, draw, zoomAt };
+  window.viewer = { view, draw, zoomBy };
 }

@@ -240,7 +240,7 @@ function hashShader(network, first, texels) {
   const until = Math.min(levels.length, Math.ceil((4 * (first + texels)) / features));
   const lines = [];
   for (let index = from; index < until; ++index) {
-    const { resolution, start, rows, isHashed, columns, skipped } = levels[index];
+    const { resolution, start, rows, columns, skipped, is_hashed: isHashed } = levels[index];
     const row = isHashed
       ? `(corner.x ^ (corner.y * 2654435761u)) & ${rows - 1}u`
       : `corner.y * ${columns}u + corner.x - ${skipped}u`;
