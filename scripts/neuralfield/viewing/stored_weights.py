@@ -66,32 +66,31 @@ def store(
     see `neuralfield.tasks.image.image_model.Model`.
     """
     names = sorted(networks[0].arrays)
-    total = sum(array.size for array in networks[0].arrays.values())
-    has_16_bits = [networks[0].arrays[name].size >= LARGE_SHARE * total for name in names]
+    sizes = {name: networks[0].arrays[name].size for name in names}
+    total = sum(sizes.values())
+    has_16_bits = [sizes[name] >= LARGE_SHARE * total for name in names]
     if not all(_is_same(model, names, has_16_bits) for model in networks):
         has_16_bits = [False] * len(names)
     finished = [_finished(model, names, has_16_bits) for model in networks]
-    moving = [_moves(name, networks[0], learning[0]) for name in names] if snapshots else []
+    chosen = [name for name in names if _moves(name, networks[0], learning[0])]
     tensors = [
-        {"name": name, "size": networks[0].arrays[name].size, "bytes": 2 if rounded else 4}
+        {"name": name, "size": sizes[name], "bytes": 2 if rounded else 4, "moves": name in chosen}
         for name, rounded in zip(names, has_16_bits, strict=True)
     ]
+    coarseness = _coarseness(snapshots)
     layout: dict[str, Any] = {"tensors": tensors, "snapshots": snapshots, "networks": []}
+    layout["coarseness"] = coarseness
     corrections = b""
     if residual is not None:
         scale = len(residual) // networks[0].height
         layout["residual"] = {"size": residual.size, "step": RESIDUAL_STEP, "scale": scale}
         corrections = _planes(_codes(residual, RESIDUAL_STEP))
-    layout["coarseness"] = _coarseness(snapshots)
-    for tensor, moves in zip(tensors, moving, strict=False):
-        tensor["moves"] = moves
-    chosen = [name for name, moves in zip(names, moving, strict=False) if moves]
     spreads = [_spreads(model, chosen, total) for model in networks]
     fineness, differences = 0.0, [b""] * len(networks)
     if chosen:
         finished_planes = [*(planes for planes, _ in finished), corrections]
         left_bytes = budget_bytes - sum(len(_compressed(planes)) for planes in finished_planes)
-        fineness, differences = _finest(learning, chosen, spreads, snapshots, left_bytes)
+        fineness, differences = _finest(learning, chosen, spreads, coarseness, left_bytes)
     content = b""
     for (planes, steps), own, spread in zip(finished, differences, spreads, strict=True):
         content += planes + own
@@ -103,12 +102,11 @@ def store(
 
 def _is_same(model: Model, names: Sequence[str], has_16_bits: Sequence[bool]) -> bool:
     """Check whether rounding to 16 bits changes the network's values by at most half a level."""
-    arrays = {
-        name: _rounded(model.arrays[name])[0] * np.float32(_rounded(model.arrays[name])[1])
-        if rounded
-        else model.arrays[name]
-        for name, rounded in zip(names, has_16_bits, strict=True)
-    }
+    arrays = dict(model.arrays)
+    for name, rounded in zip(names, has_16_bits, strict=True):
+        if rounded:
+            codes, step = _rounded(arrays[name])
+            arrays[name] = codes * np.float32(step)
     half_sides = extent(model.width, model.height)
     points = grid(*(axis_centres(np, CHECKED_ACROSS, half) for half in half_sides))
     both = [
@@ -138,7 +136,7 @@ def _finished(
         array, step = model.arrays[name].astype("<f4"), 1.0
         if rounded:
             array, step = _rounded(array)
-        planes += _planes(array.astype(array.dtype.newbyteorder("<")))
+        planes += _planes(array)
         steps.append(step)
     return planes, steps
 
@@ -166,12 +164,11 @@ def _finest(
     learning: Sequence[Learning],
     names: Sequence[str],
     spreads: Sequence[Sequence[float]],
-    snapshots: int,
+    coarseness: Sequence[float],
     budget_bytes: int,
 ) -> tuple[float, list[bytes]]:
     """Find the finest steps, 2 ** -fineness of a spread, whose differences fit in a budget."""
     low, high, found = 0.0, 9.0, None
-    coarseness = _coarseness(snapshots)
     while high - low > 0.1 or found is None:
         fineness = (low + high) / 2
         differences = [
