@@ -114,10 +114,8 @@ def _decoded_levels(
     convert = conversion_of(image.info.get("icc_profile"), space, report)
     if _is_deep_colour(image, file):
         return convert(_upright(_decoded_by_vips(where, image), orientation))
-    if space == "CMYK":
-        pixels = convert(np.asarray(image))
-    else:
-        pixels = convert(pixels_of_pillow(where, image))
+    stored = np.asarray(image) if space == "CMYK" else pixels_of_pillow(where, image)
+    pixels = convert(stored)
     # when Pillow loads a TIFF, it turns it upright; it does not for other formats
     return pixels if image.format == "TIFF" else _upright(pixels, orientation)
 
@@ -293,9 +291,7 @@ class PngBandWriter:
         self._path, self._bit_depth = path, bit_depth
         self._row_shape = (width, channels)
         self._rows_left = height
-        self._header = struct.pack(
-            ">IIBBBBB", width, height, bit_depth, COLOUR_TYPES[channels], 0, 0, 0
-        )
+        self._start = png_start(width, height, channels, bit_depth)
 
     def __enter__(self) -> "PngBandWriter":
         self._context = self._opened()
@@ -352,7 +348,7 @@ class PngBandWriter:
             self._compressor = zlib.compressobj(COMPRESSION_LEVEL)
             self._pending = bytearray()
             self._row_above: np.ndarray | int = 0
-            self._file.write(PNG_SIGNATURE + png_chunk(b"IHDR", self._header))
+            self._file.write(self._start)
             self._file.write(png_chunk(b"sRGB", RELATIVE_COLORIMETRIC))
             yield
             if self._rows_left:
@@ -367,6 +363,12 @@ def write_image(path: str | os.PathLike, image: ImageData) -> None:
     shape = (image.width, image.height, image.channels)
     with PngBandWriter(path, *shape, image.bit_depth) as png:
         png.write_rows(image.pixels)
+
+
+def png_start(width: int, height: int, channels: int, bit_depth: int) -> bytes:
+    """Return the beginning of a PNG: its signature and header."""
+    header = struct.pack(">IIBBBBB", width, height, bit_depth, COLOUR_TYPES[channels], 0, 0, 0)
+    return PNG_SIGNATURE + png_chunk(b"IHDR", header)
 
 
 def png_chunk(name: bytes, content: bytes) -> bytes:

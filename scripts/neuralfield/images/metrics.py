@@ -90,9 +90,8 @@ def gmsd(image: np.ndarray, reference: np.ndarray) -> float:
 
 def _gradient_lengths(values: np.ndarray) -> np.ndarray:
     """Return the gradient magnitudes at half the image's size, which `gmsd` compares."""
-    if values.ndim == 3:
-        colours = values[..., :3]
-        values = colours @ LUMA_WEIGHTS if colours.shape[2] == 3 else colours[..., 0]
+    colours = values[..., :3]
+    values = colours @ LUMA_WEIGHTS if colours.shape[2] == 3 else colours[..., 0]
     # the last row or column of an odd side is ignored
     rows, columns = (max(1, side // 2) for side in values.shape)
     block = [min(2, side) for side in values.shape]

@@ -5,7 +5,6 @@ from a pipe from top to bottom, PNG is the one that supports all modes.
 """
 
 import os
-import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from neuralfield.images.image_file import COLOUR_TYPES, PNG_SIGNATURE, png_chunk
+from neuralfield.images.image_file import png_chunk, png_start
 from neuralfield.images.vips import only_loaders
 
 if TYPE_CHECKING:
@@ -79,10 +78,8 @@ def _write_png(
     for band in bands:
         if failed.is_set():
             return
-        depth = 8 * band.itemsize
         if rows_left == height:
-            header = (width, height, depth, COLOUR_TYPES[band.shape[2]], 0, 0, 0)
-            pipe.write(PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", *header)))
+            pipe.write(png_start(width, height, band.shape[2], 8 * band.itemsize))
         values = np.ascontiguousarray(band, f">u{band.itemsize}").reshape(len(band), -1)
         rows = np.zeros((len(band), 1 + values.shape[1] * values.itemsize), np.uint8)
         rows[:, 1:] = values.view(np.uint8)  # after filter type 0: no filter

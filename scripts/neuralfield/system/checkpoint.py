@@ -83,12 +83,8 @@ def snapshot_path(folder: Path, step: int) -> Path:
 
 def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
     """Return (step, path) of every snapshot in a folder, in the order of steps."""
-    found = []
-    for path in Path(folder).glob("step_*"):
-        match = _SNAPSHOT_NAME.fullmatch(path.name)
-        if match:
-            found.append((int(match[1]), path))
-    return sorted(found)
+    named = ((_SNAPSHOT_NAME.fullmatch(path.name), path) for path in folder.glob("step_*"))
+    return sorted((int(match[1]), path) for match, path in named if match)
 
 
 def fingerprint(*parts: Any) -> str:
