@@ -60,14 +60,11 @@ class MosaicRenderer:
         for down in self._parts(1, rows, reach[1]):
             self._open([tile for across in parts_across for tile in self._tiles(across, down)])
             for across in parts_across:
-                own = self._own_pixels(across.pixels, down.pixels, width, places)
+                own, chosen = self._own_pixels(across.pixels, down.pixels, width, places)
                 if own.size:
-                    chosen = None
-                    if which is not None:
-                        chosen = _renumbered(which[own], across.pixels, down.pixels, width)
-                    means[own], spreads[own] = self._rendered(
-                        columns[across.pixels], rows[down.pixels], offsets, chosen, across, down
-                    )
+                    positions = columns[across.pixels], rows[down.pixels], offsets
+                    tiles = self._tiles(across, down)
+                    means[own], spreads[own] = self._rendered(tiles, *positions, chosen)
         return means, spreads
 
     def close(self) -> None:
@@ -77,16 +74,9 @@ class MosaicRenderer:
         self._pool.close()
 
     def _rendered(
-        self,
-        columns: Array,
-        rows: Array,
-        offsets: Array,
-        which: Array | None,
-        across: _Part,
-        down: _Part,
+        self, tiles: list[Tile], columns: Array, rows: Array, offsets: Array, which: Array | None
     ) -> tuple[Array, Array]:
         """Compute means and spreads of pixels that are covered by the same tiles."""
-        tiles = self._tiles(across, down)
         if len(tiles) == 1:
             return self._of_tile(tiles[0], columns, rows, offsets, which)
 
@@ -133,16 +123,20 @@ class MosaicRenderer:
 
     def _own_pixels(
         self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None
-    ) -> Array:
-        """Return the positions, among the requested pixels, of those that lie in a part."""
+    ) -> tuple[Array, Array | None]:
+        """Return the positions, among the requested pixels, of those that lie in a part, and their
+        numbers in the part; None if all of its pixels are requested.
+        """
         xp = self._xp
         if places is None:
             rows, columns = (xp.arange(s.start, s.stop) for s in (down, across))
-            return (rows[:, None] * width + columns).reshape(-1)
+            return (rows[:, None] * width + columns).reshape(-1), None
         row, column = places
         inside = (row >= down.start) & (row < down.stop)
         inside &= (column >= across.start) & (column < across.stop)
-        return inside.nonzero()[0]
+        own = inside.nonzero()[0]
+        row, column = row[own] - down.start, column[own] - across.start
+        return own, row * (across.stop - across.start) + column
 
     def _in_px(self, axis: int, positions: Array) -> Array:
         """Convert coordinates to px from the left or the top."""
@@ -169,9 +163,3 @@ class MosaicRenderer:
         self._pool.run(load, len(missing))
         for tile in missing:  # in this thread, whose stream the renderers use
             self._renderers[tile] = self._make_renderer(models.pop(tile))
-
-
-def _renumbered(which: Array, across: slice, down: slice, width: int) -> Array:
-    """Convert pixels' numbers in the whole grid to their numbers in a part of it."""
-    row, column = which // width - down.start, which % width - across.start
-    return row * (across.stop - across.start) + column
