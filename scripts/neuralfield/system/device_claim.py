@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import IO
 
@@ -47,13 +48,12 @@ def claim_gpu(share: int, say: Callable[[str], None]) -> str | None:
     while True:
         # the first place of every GPU is tried before second places, so that jobs share a GPU only
         # if every GPU has a job
-        for place in range(share):
-            for gpu in gpus:
-                file = _lock(LOCK_FOLDER / f"{gpu}.{place}")
-                if file is not None:
-                    _held.append(file)
-                    os.environ[_VISIBLE] = gpu
-                    return gpu
+        for place, gpu in product(range(share), gpus):
+            file = _lock(LOCK_FOLDER / f"{gpu}.{place}")
+            if file is not None:
+                _held.append(file)
+                os.environ[_VISIBLE] = gpu
+                return gpu
         if not is_reported:
             say(f"all {len(gpus)} GPUs are in use; waiting for one")
             is_reported = True

@@ -67,7 +67,7 @@ SLURM_END = "SLURM_JOB_END_TIME"
 _LONGEST_MARGIN = 0.5
 """Maximum margin as a share of the time left, so that some work is done before any limit."""
 
-_SQUEUE_PATIENCE_S = 20
+_PATIENCE_S = 20
 _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 """The format of squeue: [[days-]hours:]minutes:seconds."""
 
@@ -103,14 +103,9 @@ def slurm_time_left_s(environment: Mapping[str, str]) -> float:
         return math.inf
     command = ["squeue", "--noheader", "--jobs", environment[SLURM_JOB], "--format", "%L"]
     try:
-        time_left = subprocess.run(
-            command,
-            env=dict(environment),
-            capture_output=True,
-            text=True,
-            timeout=_SQUEUE_PATIENCE_S,
-            check=True,
-        ).stdout.strip()
+        time_left = subprocess.check_output(
+            command, env=environment, stderr=subprocess.DEVNULL, text=True, timeout=_PATIENCE_S
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return math.inf
     found = _TIME_LEFT.fullmatch(time_left)  # or UNLIMITED, NOT_SET, INVALID
