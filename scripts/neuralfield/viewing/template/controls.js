@@ -9,16 +9,9 @@ function isTaken(target, key) {
 
 function listen() {
   listenToPointers(canvas, { move, zoomBy, hover: showPlace });
-  const far = () => canvas.height / 8;
+  const fitted = () => { fit(); changed(); };
   const keys = {
-    ArrowLeft: () => move(far(), 0),
-    ArrowRight: () => move(-far(), 0),
-    ArrowUp: () => move(0, far()),
-    ArrowDown: () => move(0, -far()),
-    "+": () => zoomBy(1.5),
-    "=": () => zoomBy(1.5),
-    "-": () => zoomBy(1 / 1.5),
-    0: () => { fit(); changed(); },
+    ...keysOf({ move, zoomBy, fit: fitted, far: () => canvas.height / 8 }),
     1: () => zoomBy(1 / state.zoom),
     " ": () => LAST && setPlaying(!isPlaying),
     ",": () => showSnapshot(state.snapshot - 1),
@@ -36,7 +29,7 @@ function listen() {
   });
   part("in").addEventListener("click", () => zoomBy(2));
   part("out").addEventListener("click", () => zoomBy(0.5));
-  part("fit").addEventListener("click", keys[0]);
+  part("fit").addEventListener("click", fitted);
   part("play").addEventListener("click", () => setPlaying(!isPlaying));
   part("time").addEventListener("input", () => {
     if (isPlaying) setPlaying(false);

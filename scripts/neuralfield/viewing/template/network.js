@@ -285,10 +285,8 @@ class NetworkOnGpu {
           this.bind(3, gl.TEXTURE_2D_ARRAY, this.values[1 - side]);
           gl.uniform1i(at("first"), index === 0 ? 1 : 0);
           for (const name of ["pixels", "fades", "gradients"]) gl.uniform4f(at(name), ...part[name]);
-          gl.bindFramebuffer(gl.FRAMEBUFFER, this.ends[side]);
-        } else {
-          gl.bindFramebuffer(gl.FRAMEBUFFER, pass.framebuffer);
         }
+        gl.bindFramebuffer(gl.FRAMEBUFFER, pass.framebuffer ?? this.ends[side]);
         gl.drawArrays(gl.TRIANGLES, 0, 3);
       }
       side = 1 - side;

@@ -1,4 +1,18 @@
-// Pointers on a canvas: dragging moves the view; two fingers and the wheel zoom.
+// Pointers on a canvas: dragging moves the view; two fingers and the wheel zoom. Keys do both, too.
+
+// Returns the action of each key. Arrows move by `far()`, in pixels of the canvas.
+function keysOf({ move, zoomBy, fit, far }) {
+  return {
+    ArrowLeft: () => move(far(), 0),
+    ArrowRight: () => move(-far(), 0),
+    ArrowUp: () => move(0, far()),
+    ArrowDown: () => move(0, -far()),
+    "+": () => zoomBy(1.5),
+    "=": () => zoomBy(1.5),
+    "-": () => zoomBy(1 / 1.5),
+    0: fit,
+  };
+}
 
 // Returns the position of an event, in pixels of the canvas.
 function placeOn(canvas, event) {

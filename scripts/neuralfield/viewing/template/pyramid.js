@@ -2,7 +2,6 @@
 
 const MOST_TILES = 600; // kept; the least recently seen ones are dropped
 const FINEST = 16; // maximum screen pixels per pixel of the image
-const STEP = 1.5; // zoom factor of a key
 
 function showPyramid(pyramid) {
   const canvas = document.getElementById("canvas");
@@ -99,17 +98,7 @@ function showPyramid(pyramid) {
   }
 
   listenToPointers(canvas, { move, zoomBy });
-  const far = () => canvas.width / 8;
-  const keys = {
-    ArrowLeft: () => move(far(), 0),
-    ArrowRight: () => move(-far(), 0),
-    ArrowUp: () => move(0, far()),
-    ArrowDown: () => move(0, -far()),
-    "+": () => zoomBy(STEP),
-    "=": () => zoomBy(STEP),
-    "-": () => zoomBy(1 / STEP),
-    0: fit,
-  };
+  const keys = keysOf({ move, zoomBy, fit, far: () => canvas.width / 8 });
   canvas.addEventListener("keydown", (event) => {
     if (!(event.key in keys)) return;
     event.preventDefault();
