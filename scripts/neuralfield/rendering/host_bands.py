@@ -48,9 +48,7 @@ def bands_on_host(
                 if index < count:
                     pending.append(ahead.submit(fetch, index))
         finally:
-            for future in pending:
-                future.cancel()
-            ahead.shutdown()
+            ahead.shutdown(cancel_futures=True)
             copying.synchronize()
 
 
