@@ -99,7 +99,11 @@ __device__ __forceinline__ void render_pixels(const Arguments& arguments,
             float2 points[2] = {network_input(x[0] + offset.x, y[0] + offset.y),
                                 network_input(x[1] + offset.x, y[1] + offset.y)};
             if constexpr (first_product == 0) {
-                encode(buffer, points, constants);
+                buffer.clear_rows();
+                encode(points, constants, [&](int column, const uint32_t (&pairs)[4]) {
+                    buffer.put_values<INPUT_WIDTH>(column, pairs);
+                });
+                buffer.show_rows();
                 multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, buffer.tile, stream, place);
             } else {
                 place_coordinates(buffer, sums, points, constants);

@@ -323,17 +323,16 @@ __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int colum
     }
 }
 
-// Stores all features as values of a tile.
-__device__ __forceinline__ void encode(const TileBuffer& buffer, const float2 (&points)[2],
-                                       const Constants& constants) {
-    buffer.clear_rows();
+// Calls `put` with every 16 features of the two points of this thread, as pairs.
+template <typename Put>
+__device__ __forceinline__ void encode(const float2 (&points)[2], const Constants& constants,
+                                       const Put& put) {
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
         fourier_features(pairs, column, points, points, constants);
-        buffer.put_values<INPUT_WIDTH>(column, pairs);
+        put(column, pairs);
     }
-    buffer.show_rows();
 }
 
 // Computes the sums of a first layer without a matrix; its bias is added with the activation.

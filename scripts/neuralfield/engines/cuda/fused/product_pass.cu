@@ -278,7 +278,7 @@ struct Gradients {
     }
     __device__ __forceinline__ void write(const Arguments& arguments) const {
         before.write(arguments);
-        sums.write(arguments.weight_partials[layer]);
+        sums.write(arguments.weight_partials[layer], blockIdx.x);
     }
 };
 
@@ -290,7 +290,7 @@ struct Gradients<0> {
         sums.add(tile.buffer.tile, tile.factors().tile);
     }
     __device__ __forceinline__ void write(const Arguments& arguments) const {
-        sums.write(arguments.weight_partials[0]);
+        sums.write(arguments.weight_partials[0], blockIdx.x);
     }
 };
 

@@ -33,12 +33,13 @@ __host__ __device__ constexpr bool is_resident() {
 }
 
 // Returns whether groups of 128 threads take turns at products: while one group uses the tensor
-// cores, the others compute activations. They take no turns if layers have different widths,
+// cores, the others compute activations. With products of warps they take no turns, because one
+// group does not keep the tensor cores busy. They take none if layers have different widths,
 // because groups would then wait for each other where there is little to do. The first group to
 // begin a product goes through its whole matrix before the last group begins, so the ring must have
 // stages for a whole matrix.
 __host__ __device__ constexpr bool has_turns() {
-    if (BLOCK_TILES == 1) return false;
+    if (WARP_PRODUCTS || BLOCK_TILES == 1) return false;
     for (int layer = 0; layer < HIDDEN; ++layer)
         if (width_after[layer] != width_after[0]) return false;
     int most = 0;

@@ -23,12 +23,13 @@
 
 // ---- layers --------------------------------------------------------------------------------
 
-// z of a layer, in `sums` -> its values in the buffer. Its derivatives are kept in global memory.
+// z of a layer, in `sums` -> its values, for the next product. Its derivatives are kept in global
+// memory.
 template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
     Derivatives<columns> derivatives = {};
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.buffer.clear_rows();
+    tile.clear_rows();
     const float* rows[] = {tile.shared.constants.bias[layer]};
     for_constants<columns>(rows, [&](int column, const ConstantPairs (&biases)[1]) {
         uint32_t pairs[4];
@@ -41,7 +42,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
             value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
             pairs[pair] = pack_values(value[pair].x, value[pair].y);
         }
-        tile.buffer.put_values<columns>(column, pairs);
+        tile.take<columns, true>(layer + 1, column, pairs);
         derivatives.keep(column, z, value, inverse_frequency);
         if (!derivatives.are_bits) derivatives.save(tile.kept(layer), column / 16);
     });
@@ -49,16 +50,16 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
 #pragma unroll
         for (int vector = 0; vector < derivatives.vectors; ++vector)
             derivatives.save(tile.kept(layer), vector);
-    tile.buffer.show_rows();
+    tile.show_rows();
 }
 
-// Gradients of a layer's values, in `sums` -> gradients of its z in the buffer.
+// Gradients of a layer's values, in `sums` -> gradients of its z, for the next product.
 template <int columns>
 __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
                                               const float* sums) {
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.buffer.clear_rows();
+    tile.clear_rows();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -67,9 +68,9 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
             const float* sum = sums + column / 2 + 2 * pair;
             pairs[pair] = derivatives.times(column, pair, sum[0], sum[1], inverse_frequency);
         }
-        tile.buffer.put<columns>(column, pairs);
+        tile.take<columns, false>(layer, column, pairs);
     }
-    tile.buffer.show_rows();
+    tile.show_rows();
 }
 
 // Computes the layers from z of the first one to z of the last hidden one.
@@ -84,14 +85,14 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
         });
         for_shape_of(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.buffer.tile,
-                                                                  tile.stream, tile.place);
+            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.left(), tile.stream,
+                                                                  tile.place);
             forget_sums<columns / 2>(sums);
         });
     }
 }
 
-// Computes the gradients of all layers' z, from the last hidden layer to the first, in the buffer.
+// Computes the gradients of all layers' z, from the last hidden layer to the first.
 template <typename Sums>
 __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
@@ -103,7 +104,7 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             Derivatives<columns> derivatives;
             constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
             if (have_room) derivatives.load(tile.kept(layer - 1));
-            multiply<rows, columns, RESIDENT, true, false>(sums, tile.buffer.tile, tile.stream,
+            multiply<rows, columns, RESIDENT, true, false>(sums, tile.left(), tile.stream,
                                                            tile.place);
             if (!have_room) derivatives.load(tile.kept(layer - 1));
             differentiate(tile, layer - 1, derivatives, sums);
@@ -118,8 +119,8 @@ __device__ __forceinline__ void store_points(const Tile& tile) {
     store_rows(tile.shared.left[tile.buffer.number][2], tile.buffer, low);
 }
 
-// Gradients of the output numbers -> gradients of the last hidden layer's z, which overwrite its
-// values in the buffer.
+// Gradients of the output numbers -> gradients of the last hidden layer's z, for the next product;
+// the buffer has the values of the layer.
 __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHANNELS],
                                                 const Tile& tile, const float* sums) {
     constexpr int columns = LAST_WIDTH;
@@ -136,9 +137,9 @@ __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHAN
     for_constants<columns>(rows, [&](int column, const ConstantPairs (&weights)[CHANNELS]) {
         uint32_t pairs[4];
         last_gradients(pairs, gradients, sums + column / 2, weights);
-        tile.buffer.put<columns>(column, pairs);
+        tile.take<columns, false>(HIDDEN - 1, column, pairs);
     });
-    tile.buffer.show_rows();
+    tile.show_rows();
 }
 
 // ---- the kernel ----------------------------------------------------------------------------
@@ -147,9 +148,13 @@ template <typename Sums>
 __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& totals) {
     const Shared& shared = tile.shared;
     if constexpr (first_product == 0) {
-        encode(tile.buffer, tile.points, shared.constants);
+        tile.clear_rows();
+        encode(tile.points, shared.constants, [&](int column, const uint32_t (&pairs)[4]) {
+            tile.take<INPUT_WIDTH, true>(0, column, pairs);
+        });
+        tile.show_rows();
         tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
-        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.buffer.tile, tile.stream,
+        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.left(), tile.stream,
                                                               tile.place);
     } else {
         place_coordinates(tile.buffer, sums, tile.points, shared.constants);
@@ -214,11 +219,12 @@ __device__ __forceinline__ void work_on_waves(Shared& shared, const Stream& stre
                          size_t(blockIdx.x) * HIDDEN * (WIDEST / 16) * CONSUMERS + threadIdx.x;
     Totals totals;
     float sums[WIDEST / 2];
+    uint32_t operand[IN_REGISTERS ? WIDEST / 4 : 1];
     for (int wave = 0; wave < waves; ++wave) {
         const int blocks = wave < FULL_WAVES ? gridDim.x : LAST_BLOCKS;
         const int index = wave * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
         if (index < TILES) {
-            Tile tile = {{index}, buffer, shared, stream, place, derivatives};
+            Tile tile = {{index}, buffer, shared, stream, place, derivatives, operand};
             tile.fetch(arguments, buffer);
             work_on(tile, sums, totals);
         } else {
@@ -244,10 +250,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) wide_pass(const Argum
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
                    CONSUMERS);
     __syncthreads();
-    const int number = threadIdx.x / 128;
-    if (number == BLOCK_TILES - 1) give_turn();  // the first turn
     work_on_waves(shared, stream, place, tiles, [](int, const TileBuffer&) {});
-    if (number == 0) wait_for_turn();  // the turn that the last group has given
     end_copies();
     wait_for_copies<0>();  // of chunks loaded ahead that are not needed
     __syncthreads();

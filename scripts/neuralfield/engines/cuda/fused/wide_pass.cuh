@@ -7,6 +7,10 @@
 
 constexpr bool RESIDENT = is_resident<true>();
 
+// Whether a thread keeps the left operand of the next product in its registers, which have no room
+// for more values.
+constexpr bool IN_REGISTERS = WARP_PRODUCTS && WIDEST <= 128;
+
 // Counters that the pass increments, and that weight_gradients.cu reads and then resets to zero.
 struct Counters {
     unsigned full, last;  // warpgroups that have stored their tiles of the full waves, or the last
@@ -44,14 +48,52 @@ struct Tile : Points {
     const Stream& stream;
     StreamPlace& place;
     uint4* derivatives;  // this thread's part
+    uint32_t* operand;   // of the next product, if it is kept in registers
 
     __device__ __forceinline__ uint4* kept(int layer) const {
         return derivatives + size_t(layer) * (WIDEST / 16) * CONSUMERS;
     }
 
-    // Stores the tile in the buffer to global memory.
+    // The left operand of the next product.
+    __device__ __forceinline__ auto left() const {
+        if constexpr (IN_REGISTERS)
+            return static_cast<const uint32_t*>(operand);
+        else
+            return static_cast<const char*>(buffer.tile);
+    }
+
+    __device__ __forceinline__ void clear_rows() const {
+        if (!IN_REGISTERS) buffer.clear_rows();
+    }
+    __device__ __forceinline__ void show_rows() const {
+        if (!IN_REGISTERS) buffer.show_rows();
+    }
+
+    // Takes 16 columns of a layer's inputs (values), or of the gradients of its z, as left operand:
+    // pairs as in TileBuffer::put. Gradients of a layer without a matrix are read from the buffer.
+    template <int columns, bool are_values>
+    __device__ __forceinline__ void take(int layer, int column, const uint32_t (&pairs)[4]) const {
+#if WARP_PRODUCTS
+        if (IN_REGISTERS && (are_values || layer >= first_product)) {
+            __half* const* tiles =
+                are_values ? shared.arguments.values : shared.arguments.gradients;
+            send_matrices<columns>(tiles[layer] + size_t(index) * 64 * columns, buffer.warp,
+                                   buffer.lane, column, pairs);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) operand[column / 4 + i] = pairs[i];
+            return;
+        }
+#endif
+        if (are_values)
+            buffer.put_values<columns>(column, pairs);
+        else
+            buffer.put<columns>(column, pairs);
+    }
+
+    // Stores the tile in the buffer to global memory; `take` has stored one in registers.
     template <int columns>
     __device__ __forceinline__ void send(__half* tiles) const {
-        store_tile(tiles + size_t(index) * 64 * columns, buffer.tile, 64 * columns * 2);
+        if (!IN_REGISTERS)
+            store_tile(tiles + size_t(index) * 64 * columns, buffer.tile, 64 * columns * 2);
     }
 };

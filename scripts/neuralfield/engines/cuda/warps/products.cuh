@@ -82,6 +82,16 @@ __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane
             : "memory");
 }
 
+// Stores the same in a tile in global memory.
+template <int columns>
+__device__ __forceinline__ void send_matrices(__half* tile, int warp, int lane, int column,
+                                              const uint32_t (&matrices)[4]) {
+    uint32_t* first = reinterpret_cast<uint32_t*>(tile) + 2 * warp * (columns / 8) * 32 + lane;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        __stcs(first + (column / 8 + i % 2 * (columns / 8) + i / 2) * 32, matrices[i]);
+}
+
 // ---- matrix products -----------------------------------------------------------------------
 
 __device__ __forceinline__ void wgmma_fence() {}

@@ -1,7 +1,6 @@
-// The stream of weights for products of warps. The threads of a block's last tile load it: when
-// they have finished with a chunk, the threads of the other tiles mostly have too, and a new chunk
-// replaces it. Barriers show when a chunk has been loaded, and when all warps have finished with
-// it.
+// The stream of weights for products of warps. The threads of a block's last tile load it, and
+// replace a chunk when all warps have finished with it. Barriers show when a chunk has been loaded,
+// and when all warps have finished with it.
 #pragma once
 
 struct Stream {
@@ -64,46 +63,52 @@ __device__ __forceinline__ void begin_stream(const Stream& stream, StreamPlace& 
         for (int chunk = 0; chunk < chunks; ++chunk) bring_chunk<backward>(stream, place, chunk);
 }
 
-// Skips the weights of a wave of tiles, and all turns at its products.
+// Skips the weights of a wave of tiles.
 template <bool backward>
 __device__ __forceinline__ void skip_weights(const Stream& stream, StreamPlace& place) {
-    bool is_first = true;
+    if (is_resident<backward>()) return;
     for (int chunk = 0; chunk < stream_chunks(backward); ++chunk) {
-        if (is_first) wait_for_turn();
-        if (!is_resident<backward>()) {
-            barrier_wait(&stream.filled[place.stage], place.parity);
-            arrive_as_warp(&stream.emptied[place.stage]);
-            place.advance(STAGES);
-        }
-        is_first = stream_of_chunks.is_last[chunk];
-        if (is_first) give_turn();
-        if (!is_resident<backward>()) replace_chunk<backward>(stream, place);
+        barrier_wait(&stream.filled[place.stage], place.parity);
+        arrive_as_warp(&stream.emptied[place.stage]);
+        place.advance(STAGES);
+        replace_chunk<backward>(stream, place);
     }
 }
 
+// sums += (16 columns of a tile with `columns` columns in shared memory) x chunk
+template <int columns, int products>
+__device__ __forceinline__ void add_columns(float* sums, const char* tile, int column,
+                                            BlockMatrix chunk) {
+    const uint32_t first = shared_address(tile) + column * 16;
+    Wgmma<products>::template add<0>(sums, block_matrix(first, 128, columns / 8 * 128), chunk);
+}
+
+// The same with a tile in registers.
+template <int columns, int products>
+__device__ __forceinline__ void add_columns(float* sums, const uint32_t* tile, int column,
+                                            BlockMatrix chunk) {
+    OperandWgmma<products>::template add<1>(sums, tile + column / 4, chunk);
+}
+
 // sums = (the tile's values or gradients) x (the next matrix of the stream).
-template <int rows, int columns, bool resident, bool turns = false, bool = true>
-__device__ __forceinline__ void multiply(float* sums, const char* tile, const Stream& stream,
+template <int rows, int columns, bool resident, bool = false, bool = true, typename Number>
+__device__ __forceinline__ void multiply(float* sums, const Number* tile, const Stream& stream,
                                          StreamPlace& place) {
     constexpr int size = rows_per_chunk(rows, columns);
     constexpr int block_row = columns / 8 * 128;
-    const uint32_t values = shared_address(tile);
     set_to_zero<columns>(sums);
-    if (turns) wait_for_turn();
 #pragma unroll
     for (int row = 0; row < rows; row += size) {
         barrier_wait(&stream.filled[place.stage], resident ? 0 : place.parity);
         const uint32_t chunk = shared_address(stream.buffer + place.stage * STAGE_BYTES);
 #pragma unroll
         for (int k = 0; k < size && row + k < rows; k += 16) {
-            Wgmma<columns>::template add<0>(
-                sums, block_matrix(values + (row + k) * 16, 128, rows / 8 * 128),
-                block_matrix(chunk + k / 8 * block_row, block_row, 128));
+            add_columns<rows, columns>(sums, tile, row + k,
+                                       block_matrix(chunk + k / 8 * block_row, block_row, 128));
             if (!resident && row > 0 && k == 0) replace_chunk<true>(stream, place);
         }
         if (!resident) arrive_as_warp(&stream.emptied[place.stage]);
         place.advance(STAGES);
     }
-    if (turns) give_turn();
     if (!resident) replace_chunk<true>(stream, place);
 }

@@ -34,8 +34,11 @@ struct WeightSums {
         return columns % (8 * across * own_columns) == 0 || first_column() + 8 * block < columns;
     }
 
-    // sums += (transpose of a tile's values) x gradients, both in buffers of 64 points.
-    __device__ __forceinline__ void add(const char* values, const char* gradients) {
+    // sums += (transpose of a tile's values) x gradients, both in buffers of 64 points. Calls
+    // `each_right` with the gradients of 16 points and 16 columns as they are loaded.
+    template <typename EachRight>
+    __device__ __forceinline__ void add(const char* values, const char* gradients,
+                                        const EachRight& each_right) {
         constexpr int value_row = rows / 8 * 128, gradient_row = columns / 8 * 128;
         const uint32_t left_address = shared_address(values) + first_row() * 16;
         const uint32_t right_address = shared_address(gradients) + first_column() * 16;
@@ -56,6 +59,7 @@ struct WeightSums {
                 load_right<1>(right,
                               block_matrix(right_address + 2 * k * gradient_row + block * 128,
                                            gradient_row, has_next ? 128 : 0));
+                each_right(block / 2, right);
 #pragma unroll
                 for (int j = 0; j < own_rows; ++j) {
                     if (!has_rows(j)) continue;
@@ -66,10 +70,14 @@ struct WeightSums {
         }
     }
 
-    // Writes the sums as this block's part of the gradient.
-    __device__ __forceinline__ void write(float* partials) const {
+    __device__ __forceinline__ void add(const char* values, const char* gradients) {
+        add(values, gradients, [](int, const uint32_t (&)[4]) {});
+    }
+
+    // Writes the sums as the part of the gradient with this number.
+    __device__ __forceinline__ void write(float* partials, int number) const {
         const int lane = threadIdx.x % 32;
-        float* partial = partials + size_t(blockIdx.x) * rows * columns + lane % 4 * 2;
+        float* partial = partials + size_t(number) * rows * columns + lane % 4 * 2;
 #pragma unroll
         for (int j = 0; j < own_rows; ++j)
 #pragma unroll
