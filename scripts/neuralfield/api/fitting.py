@@ -228,7 +228,8 @@ def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
             known = sorted(set().union(*names.values()))
             remedy = "use seed" if name == "random_seed" else did_you_mean(name, known)
             found = f"no setting of {chosen.network['type']} or of its training has this name"
-            raise UnknownSettingError(name, found, f"one of {', '.join(known)}", remedy)
+            expected = "one that docs/fields.md lists" if remedy else f"one of {', '.join(known)}"
+            raise UnknownSettingError(name, found, expected, remedy)
         value = plain(value)
         if part == "execution":
             require_execution_setting(name, value)

@@ -3,9 +3,10 @@
 import logging
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from neuralfield.api.image_field import ImageField
 
 _MODEL_NAME = "model.safetensors"
+
+_LINE_INTERVAL_S = 20.0
+"""Seconds between lines of progress if the output is not a terminal, which has a bar."""
 
 _OPTIONS_OF_FIT = {"seconds": "--seconds", "steps": "--steps", "device": "--device"}
 _OPTIONS_OF_RENDER = {"box": "--crop", "size": "--size", "max_megapixels": "--max-megapixels"}
@@ -95,6 +99,8 @@ def _fitted(chosen: Namespace) -> "ImageField":
     same_names = ("field", "steps", "seconds", "seed", "device")
     options: dict[str, Any] = {name: getattr(chosen, name) for name in same_names}
     options |= {"preset": preset, "size": size, "folder": folder, "progress": sys.stderr.isatty()}
+    if not sys.stderr.isatty():
+        options["callback"] = _progress_lines(image)
     for name, _ in chosen.set:
         if name in options or name == "image":
             expected = "a setting of the network or of its training"
@@ -150,6 +156,20 @@ def _notes_shown(image: Path) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+def _progress_lines(image: Path) -> Callable[[dict[str, float]], None]:
+    """Return a callback that prints the progress from time to time."""
+    printed_s = monotonic()
+
+    def report(row: dict[str, float]) -> None:
+        nonlocal printed_s
+        if monotonic() - printed_s >= _LINE_INTERVAL_S:
+            printed_s = monotonic()
+            text = f"{image}: step {row['step']:,.0f}, {row['psnr_db']:.2f} dB"
+            print(text, file=sys.stderr, flush=True)
+
+    return report
 
 
 def _preset(chosen: Namespace, size: int | None) -> str | None:

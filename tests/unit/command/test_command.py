@@ -14,6 +14,7 @@ from paths import IMPORT_PATHS
 from PIL import Image
 
 import neuralfield as nf
+from neuralfield.command import actions
 from neuralfield.command.main import main
 
 TINY = [
@@ -72,6 +73,13 @@ def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
     main(["fit", "photo.jpg", "--seconds", "1", *TINY])
     first, *_ = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"photo\.jpg: about .*: [\d,]+ steps of [\d,]+ pixels", first)
+
+
+def test_without_a_terminal_progress_is_printed_in_lines(photo, capsys, monkeypatch):
+    monkeypatch.setattr(actions, "_LINE_INTERVAL_S", 0)
+    main(["fit", "photo.jpg", "--steps", "4", *TINY])
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"photo\.jpg: step 4, [\d.]+ dB", lines[-1])
 
 
 def test_options_are_arguments_of_fit(photo):
