@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralfield.nn.network import Network, require_numbers
 from neuralfield.system.checkpoint import load_arrays, save_arrays
-from neuralfield.system.device import HOST, Device, to_host
+from neuralfield.system.device import HOST, Device
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.provenance import remedy_for, require_same_training
 
@@ -81,23 +81,14 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         model: Any = self
         return replace(model, metadata=metadata)
 
-    def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write a self-contained file with the weights of a network and `metadata`.
-
-        Everything else is from this model. Equal networks give equal bytes.
-        """
-        self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
-
     def write(self, path: Path) -> None:
-        """Write this model; a model that was read from a file is written with the same bytes."""
-        self._write(path, self.arrays, self.metadata)
+        """Write a self-contained file.
 
-    def _write(
-        self, path: Path, arrays: dict[str, np.ndarray], metadata: Mapping[str, Any]
-    ) -> None:
+        Equal models give equal bytes, also if a model was read from a file.
+        """
         kind = {} if self.kind is None else {"kind": self.kind}
-        description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
-        save_arrays(path, arrays | self.arrays_beside(), description)
+        description = {"format": _FORMAT, **kind, **self.described(), "record": self.metadata}
+        save_arrays(path, self.arrays | self.arrays_beside(), description)
 
     def load_snapshot(self, path: Path, step: int) -> Self:
         """Read a snapshot of this model's training after a step; raises `CheckpointError`."""

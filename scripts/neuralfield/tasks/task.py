@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -163,7 +162,3 @@ class Task(ABC):
         """The provenance of every network of this task; see `StoredModel.provenance`."""
         metadata = self.record() | {"training": self.training.described()}
         return self.model.with_metadata(metadata).provenance
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Read the arrays of this training's snapshot after a step."""
-        return self.model.with_metadata(record).load_snapshot(path, step).arrays

@@ -81,7 +81,7 @@ def _numba_version() -> str:
 
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
     if trainer.best is None:
-        trainer.save_network(path, finish(trainer))
+        trainer.present_model(finish(trainer)).write(path)
         return
     last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
     step, loss = trainer.best.step, trainer.best.loss
@@ -89,8 +89,8 @@ def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finis
         f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}"
     )
     trainer.network.load(trainer.best.arrays, "best network")
-    steps = trainer.steps_taken
-    trainer.save_network(path, finish(trainer), step=step, best_of_steps=steps)
+    best = trainer.present_model(finish(trainer), step=step, best_of_steps=trainer.steps_taken)
+    best.write(path)
     trainer.network.load(last, "last network")
 
 

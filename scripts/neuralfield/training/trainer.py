@@ -246,26 +246,22 @@ class Trainer:
         Raises `DivergenceError` if the loss or a weight is not finite.
         """
         self.state()  # raises an error if a weight is not finite
-        self.save_network(snapshot_path(folder, self.steps_taken))
+        self.present_model().write(snapshot_path(folder, self.steps_taken))
 
-    def save_network(
-        self, path: Path, model: StoredModel[Any] | None = None, **changes: int
-    ) -> None:
-        """Write the current network; `changes` replace entries of its record.
+    def present_model(
+        self, model: StoredModel[Any] | None = None, **changes: int
+    ) -> StoredModel[Any]:
+        """Return the current network as a model; `changes` replace entries of its record.
 
-        Everything else in the file is from `model`, by default that of the task.
+        Everything else is from `model`, by default that of the task.
         """
-        model = model or self.task.model
-        model.save(path, self.network, self._network_record() | changes)
-
-    def present_model(self) -> StoredModel[Any]:
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
-        model: Any = self.task.model
-        return replace(model, arrays=arrays, metadata=self._network_record())
+        model_of_task: Any = model or self.task.model
+        return replace(model_of_task, arrays=arrays, metadata=self._network_record() | changes)
 
     def snapshot_reader(self) -> SnapshotReader:
         """Return a function that reads snapshots of this training and raises errors for others."""
-        return partial(self.task.load_snapshot, record=self._network_record())
+        return self.task.model.with_metadata(self._network_record()).load_snapshot
 
     def _network_record(self) -> dict[str, Any]:
         record = self.task.record() | {
