@@ -5,7 +5,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,48 +30,48 @@ log = logging.getLogger("neuralfield")
 Callback = Callable[[dict[str, float]], object]
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """The conditions under which a training runs; they are not settings of the training itself."""
-
-    folder: str | os.PathLike | None = None  # for results and state; None: a temporary folder
-    device: str = "auto"
-    callback: Callback | None = None  # called with each row of the history
-    progress: bool = False  # whether a progress bar is shown
-    engine: str = "auto"
-    threads: int | None = None
-    checkpoint_interval_s: float = 30.0
-    max_temperature_celsius: float | None = None
-    budget: Mapping[str, float] = field(default_factory=dict)
-    """``budget`` or ``cpu_budget`` in seconds, which determines the steps; empty: no budget."""
-
-
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
 
 
-def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
+def run_training(
+    task: Task,
+    given_folder: str | os.PathLike | None,
+    device_name: str,
+    *,
+    callback: Callback | None = None,
+    progress: bool = False,
+    engine: str = "auto",
+    threads: int | None = None,
+    checkpoint_interval_s: float = 30.0,
+    max_temperature_celsius: float | None = None,
+    budget: Mapping[str, float] | None = None,
+) -> tuple[Any, History]:
     """Train to the end, and return the model and the history.
+
+    `given_folder` is for results and state; None: a temporary folder. `callback` is called with
+    each row of the history, and `progress` is whether a progress bar is shown. `budget` has
+    ``budget`` or ``cpu_budget`` in seconds, which determines the steps, or is empty.
 
     Ctrl-C raises KeyboardInterrupt; if there is a folder, the state is saved to it first.
     """
-    device = select_device(conditions.device)
+    device = select_device(device_name)
+    threads = threads or available_cores()
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(_folder(conditions.folder))
-        threads = conditions.threads or available_cores()
-        how = {**conditions.budget, "engine": conditions.engine}
+        folder = stack.enter_context(_folder(given_folder))
         stack.enter_context(compile_ahead(task, device))
+        how = {**(budget or {}), "engine": engine}
         task, found = within_budget(task, how, device, threads, folder)
-        report = stack.enter_context(_reporting(task, conditions))
+        report = stack.enter_context(_reporting(task, callback, progress))
         run = Execution(
             device,
             folder / ".state",
-            conditions.engine,
+            engine,
             threads,
-            conditions.checkpoint_interval_s,
+            checkpoint_interval_s,
             report,
             log.info,
-            heat=guard_gpu(conditions.max_temperature_celsius, device, log.info),
-            kept_folder=None if conditions.folder is None else folder / FOLDER_NAME,
+            heat=guard_gpu(max_temperature_celsius, device, log.info),
+            kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )
         if found:
             run.note(found.line)
@@ -83,7 +82,7 @@ def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
         except Interrupted as error:
             if not str(error).startswith("SIGINT"):
                 raise
-            raise KeyboardInterrupt(str(error) if conditions.folder else "") from error
+            raise KeyboardInterrupt(str(error) if given_folder else "") from error
         return type(task.model).load(outputs["model"]), read_history(
             outputs["history"], task.measure.name
         )
@@ -102,11 +101,11 @@ def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _reporting(task: Task, conditions: Conditions) -> Iterator[Callable[[dict[str, float]], None]]:
-    measure, callback = task.measure, conditions.callback
-    with tqdm(
-        total=task.training.steps, unit="step", disable=not conditions.progress, leave=False
-    ) as bar:
+def _reporting(
+    task: Task, callback: Callback | None, progress: bool
+) -> Iterator[Callable[[dict[str, float]], None]]:
+    measure, steps = task.measure, task.training.steps
+    with tqdm(total=steps, unit="step", disable=not progress, leave=False) as bar:
 
         def report(row: dict[str, float]) -> None:
             bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
