@@ -3,7 +3,7 @@
 import html
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -198,14 +198,7 @@ class ImageField:
         TypeError
             The network is an upscaler, which has no values at positions; or `xy` is not numeric.
         """
-        points, device = positions_on_device(xy)
-        dtype = self.model.dtype
-        network = self._network(device, dtype)
-        flat = points.reshape(-1, 2).astype(dtype)
-        values = device.xp.empty((len(flat), self.channels), dtype)
-        for rows in _blocks(len(flat), device):
-            values[rows] = network(flat[rows]).data
-        return values.reshape(*points.shape[:-1], self.channels)
+        return self._evaluated(xy, self.model.dtype, lambda network, at: network(at).data)
 
     def gradient(self, xy: Any) -> Array:
         """Return the derivatives of the values with respect to x and y, in float64.
@@ -226,7 +219,7 @@ class ImageField:
         ValueError, TypeError
             As for a call.
         """
-        return self._derivatives(xy)[0]
+        return self._evaluated(xy, "float64", lambda network, at: derivatives(network, at)[0], 2)
 
     def laplacian(self, xy: Any) -> Array:
         """Return the Laplacian: the sum of the second derivatives by x and y, in float64.
@@ -244,17 +237,26 @@ class ImageField:
         ValueError, TypeError
             As for a call.
         """
-        return self._derivatives(xy)[1].sum(axis=-1)
+        return self._evaluated(
+            xy, "float64", lambda network, at: derivatives(network, at)[1].sum(axis=-1)
+        )
 
-    def _derivatives(self, xy: Any) -> tuple[Array, Array]:
+    def _evaluated(
+        self, xy: Any, dtype: str, function: Callable[[CoordinateNetwork, Array], Array], *axes: int
+    ) -> Array:
+        """Apply a function of the network and of positions to blocks of positions.
+
+        The result has the shape (..., channels, *axes).
+        """
         points, device = positions_on_device(xy)
-        network = self._network(device, "float64")
-        flat = points.reshape(-1, 2).astype("float64")
-        found = device.xp.empty((2, len(flat), self.channels, 2))
-        for rows in _blocks(len(flat), device):
-            found[0, rows], found[1, rows] = derivatives(network, flat[rows])
-        shape = (*points.shape[:-1], self.channels, 2)
-        return found[0].reshape(shape), found[1].reshape(shape)
+        network = self._network(device, dtype)
+        flat = points.reshape(-1, 2).astype(dtype)
+        values = device.xp.empty((len(flat), self.channels, *axes), dtype)
+        size = _BLOCK_POINTS[device.kind]
+        for start in range(0, len(flat), size):
+            rows = slice(start, start + size)
+            values[rows] = function(network, flat[rows])
+        return values.reshape(*points.shape[:-1], self.channels, *axes)
 
     def render(
         self,
@@ -469,8 +471,3 @@ class ImageField:
             f"<ImageField: {self.settings['type']} of {self.parameter_count:,} parameters, fitted"
             f" to {self.width} x {self.height} pixels ({self.model.mode}){trained}>"
         )
-
-
-def _blocks(count: int, device: Device) -> list[slice]:
-    size = _BLOCK_POINTS[device.kind]
-    return [slice(start, start + size) for start in range(0, count, size)]
