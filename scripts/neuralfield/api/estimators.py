@@ -77,18 +77,14 @@ class Estimator:
             setattr(self, name, value)
         return self
 
-    def _changed(self) -> dict[str, Any]:
-        """Return the parameters whose values differ from the defaults."""
+    def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        return {
-            name: value
+        changed = (
+            f"{name}={value!r}"
             for name, value in self.get_params().items()
             if repr(value) != repr(defaults[name].default)
-        }
-
-    def __repr__(self) -> str:
-        changed = ", ".join(f"{name}={value!r}" for name, value in self._changed().items())
-        return f"{type(self).__name__}({changed})"
+        )
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
