@@ -57,8 +57,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Create a model from the contents of a file.
 
-        The file may be from an untrusted source, so that everything is checked. Any exception may
-        be raised if something is wrong.
+        The file may be from an untrusted source, so that everything is checked except the names and
+        shapes of the arrays. Any exception may be raised if something is wrong.
         """
 
     @abstractmethod
@@ -124,7 +124,9 @@ class StoredModel(ABC, Generic[AnyNetwork]):
             record = description["record"]
             if not isinstance(record, dict):
                 raise TypeError(f"a record that is a {type(record).__name__}")
-            return cls.from_described(arrays, description, record)
+            model = cls.from_described(arrays, description, record)
+            model.fresh_network().require_same_arrays(model.arrays, "model")
+            return model
         except CheckpointError:
             raise
         except NeuralfieldError as error:
