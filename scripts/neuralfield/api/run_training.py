@@ -4,7 +4,8 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
 from neuralfield.system.kept import FOLDER_NAME
-from neuralfield.tasks.task import Task
+from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
@@ -57,11 +58,18 @@ def run_training(
     device = select_device(device_name)
     threads = threads or available_cores()
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(_folder(given_folder))
+        if given_folder is None:
+            temporary = tempfile.TemporaryDirectory(prefix="neuralfield_")
+            folder = Path(stack.enter_context(temporary))
+        else:
+            folder = require_path("folder", given_folder)
+            with storage_errors(folder, "cannot be made"):
+                folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(compile_ahead(task, device))
         how = {**(budget or {}), "engine": engine}
         task, found = within_budget(task, how, device, threads, folder)
-        report = stack.enter_context(_reporting(task, callback, progress))
+        bar = tqdm(total=task.training.steps, unit="step", disable=not progress, leave=False)
+        report = partial(_report, stack.enter_context(bar), task.measure, callback)
         run = Execution(
             device,
             folder / ".state",
@@ -88,29 +96,9 @@ def run_training(
         )
 
 
-@contextlib.contextmanager
-def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
-    if folder is not None:
-        path = require_path("folder", folder)
-        with storage_errors(path, "cannot be made"):
-            path.mkdir(parents=True, exist_ok=True)
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="neuralfield_") as temporary:
-        yield Path(temporary)
-
-
-@contextlib.contextmanager
-def _reporting(
-    task: Task, callback: Callback | None, progress: bool
-) -> Iterator[Callable[[dict[str, float]], None]]:
-    measure, steps = task.measure, task.training.steps
-    with tqdm(total=steps, unit="step", disable=not progress, leave=False) as bar:
-
-        def report(row: dict[str, float]) -> None:
-            bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
-            bar.update(int(row["step"]) - bar.n)
-            if callback is not None:
-                callback(row)
-
-        yield report
+def _report(bar: tqdm, measure: Measure, callback: Callback | None, row: dict[str, float]) -> None:
+    """Show a row of the history in the progress bar, and pass it to the callback."""
+    bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
+    bar.update(int(row["step"]) - bar.n)
+    if callback is not None:
+        callback(row)

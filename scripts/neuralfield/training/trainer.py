@@ -256,8 +256,8 @@ class Trainer:
         Everything else is from `model`, by default that of the task.
         """
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
-        model_of_task: Any = model or self.task.model
-        return replace(model_of_task, arrays=arrays, metadata=self._network_record() | changes)
+        template: Any = model or self.task.model
+        return replace(template, arrays=arrays, metadata=self._network_record() | changes)
 
     def snapshot_reader(self) -> SnapshotReader:
         """Return a function that reads snapshots of this training and raises errors for others."""
