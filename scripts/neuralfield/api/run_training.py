@@ -67,7 +67,7 @@ def run_training(
                 folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(compile_ahead(task, device))
         how = {**(budget or {}), "engine": engine}
-        task, found = within_budget(task, how, device, threads, folder)
+        task, found, line = within_budget(task, how, device, threads, folder)
         bar = tqdm(total=task.training.steps, unit="step", disable=not progress, leave=False)
         report = partial(_report, stack.enter_context(bar), task.measure, callback)
         run = Execution(
@@ -82,8 +82,8 @@ def run_training(
             kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )
         if found:
-            run.note(found.line)
-            run.found_settings = found.steps.training
+            run.note(line)
+            run.found_settings = found.training
         outputs = outputs_in(folder)
         try:
             fit(task, run, publishing(outputs, run), outputs=outputs)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
@@ -28,13 +28,6 @@ from neuralfield.training.budget import (
 from neuralfield.version import ENGINE_VERSION
 
 
-class Announced(NamedTuple):
-    """The steps that were found for a budget, and a line of text that announces them."""
-
-    steps: FoundSteps
-    line: str
-
-
 def within_budget(
     task: Task,
     training: Mapping[str, Any],
@@ -42,8 +35,8 @@ def within_budget(
     threads: int,
     folder: Path,
     shared_folder: Path | None = None,
-) -> tuple[Task, Announced | None]:
-    """Return a task with the steps for its budget, and these steps.
+) -> tuple[Task, FoundSteps | None, str]:
+    """Return a task with the steps for its budget, these steps, and a line that announces them.
 
     The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image,
     where they are valid for any image; otherwise they are found by timing, and the file is written.
@@ -53,11 +46,11 @@ def within_budget(
     """
     budget = Budget.of(training)
     if budget is None or not isinstance(task, FittedImage):
-        return task, None
+        return task, None, ""
     path = (shared_folder or folder) / FILE_NAME
     if budget.is_limit and device.kind == "gpu":
         path.unlink(missing_ok=True)
-        return task, None
+        return task, None, ""
     engine = training.get("engine", "auto")
     least_steps = max(LEAST_STEPS, training.get("segments", 1))
     described = task.training.described()
@@ -76,8 +69,8 @@ def within_budget(
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:
-        return task, Announced(found, f"{duration}: {steps}")
-    return task, Announced(found, f"{steps}, read from {path} ({duration} on {found.device})")
+        return task, found, f"{duration}: {steps}"
+    return task, found, f"{steps}, read from {path} ({duration} on {found.device})"
 
 
 def _find_changes(
