@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -75,11 +74,6 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     def arrays_beside(self) -> dict[str, np.ndarray]:
         """Return the arrays of the file that are not arrays of the network."""
         return {}
-
-    def with_metadata(self, metadata: dict[str, Any]) -> Self:
-        """Return a copy of this model with other metadata."""
-        model: Any = self
-        return replace(model, metadata=metadata)
 
     def write(self, path: Path) -> None:
         """Write a self-contained file.

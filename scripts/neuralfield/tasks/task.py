@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
@@ -160,5 +160,6 @@ class Task(ABC):
     @property
     def provenance(self) -> dict[str, Any]:
         """The provenance of every network of this task; see `StoredModel.provenance`."""
+        model: Any = self.model
         metadata = self.record() | {"training": self.training.described()}
-        return self.model.with_metadata(metadata).provenance
+        return replace(model, metadata=metadata).provenance

@@ -103,7 +103,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    link_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
+    link_snapshots(folder.snapshots, target, steps, trainer.present_model().load_snapshot)
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:

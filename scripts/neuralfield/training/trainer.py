@@ -19,7 +19,6 @@ from neuralfield.system.errors import DivergenceError
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.state import SnapshotReader
 from neuralfield.version import ENGINE_VERSION
 
 _HISTORY_ROWS = 200
@@ -258,10 +257,6 @@ class Trainer:
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
         template: Any = model or self.task.model
         return replace(template, arrays=arrays, metadata=self._network_record() | changes)
-
-    def snapshot_reader(self) -> SnapshotReader:
-        """Return a function that reads snapshots of this training and raises errors for others."""
-        return self.task.model.with_metadata(self._network_record()).load_snapshot
 
     def _network_record(self) -> dict[str, Any]:
         record = self.task.record() | {
