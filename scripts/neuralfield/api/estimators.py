@@ -116,12 +116,6 @@ class Estimator:
         given |= {"random_seed": seed_of(self.random_state), **further}
         return plain_settings(given, self.settings)
 
-    def _tags(self, estimator_type: str, **tags: Any) -> Any:
-        """Return the estimator's tags; only scikit-learn calls this, so it is installed then."""
-        from sklearn.utils import Tags, TargetTags
-
-        return Tags(estimator_type, TargetTags(required=True), **tags)
-
 
 class Classifier(Estimator):
     """Base class of classifiers: implements `predict` and `score` with ``predict_proba``."""
@@ -144,9 +138,10 @@ class Classifier(Estimator):
         return float(np.average(found == truth, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags
+        # only scikit-learn calls this, so it is installed then
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
 
-        return self._tags("classifier", classifier_tags=ClassifierTags())
+        return Tags("classifier", TargetTags(required=True), classifier_tags=ClassifierTags())
 
 
 def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:

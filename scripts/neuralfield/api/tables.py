@@ -191,11 +191,10 @@ class TableRegressor(TableNetwork):
         return float(1 - shares.mean())
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import RegressorTags
+        from sklearn.utils import RegressorTags, Tags, TargetTags
 
-        tags = self._tags("regressor", regressor_tags=RegressorTags())
-        tags.target_tags.multi_output = True
-        return tags
+        targets = TargetTags(required=True, multi_output=True)
+        return Tags("regressor", targets, regressor_tags=RegressorTags())
 
 
 class TableClassifier(Classifier, TableNetwork):
