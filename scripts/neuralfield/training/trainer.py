@@ -247,16 +247,10 @@ class Trainer:
         self.state()  # raises an error if a weight is not finite
         self.present_model().write(snapshot_path(folder, self.steps_taken))
 
-    def present_model(
-        self, model: StoredModel[Any] | None = None, **changes: int
-    ) -> StoredModel[Any]:
-        """Return the current network as a model; `changes` replace entries of its record.
-
-        Everything else is from `model`, by default that of the task.
-        """
+    def present_model(self) -> StoredModel[Any]:
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
-        template: Any = model or self.task.model
-        return replace(template, arrays=arrays, metadata=self._network_record() | changes)
+        model: Any = self.task.model
+        return replace(model, arrays=arrays, metadata=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
         record = self.task.record() | {
