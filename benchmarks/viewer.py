@@ -139,7 +139,7 @@ def write_page(folder: Path, name: str) -> Path:
     settings, shape = field_settings(description), ImageShape(SIDE_PX, SIDE_PX, 3)
     network = build_field(settings, shape).to(HOST, "float32")
     model, image = folder / "model.safetensors", folder / "resized.png"
-    Model(settings, shape, "rgb", {}).save(model, network, {"step": 0})
+    Model(settings, shape, "rgb", network.arrays, {"step": 0}).write(model)
     Image.fromarray(np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)).save(image)
     page = folder / f"{name}.html"
     view.main(model, image, image, page, image="image", field=name)

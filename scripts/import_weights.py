@@ -14,7 +14,7 @@ def main(weights: Path, facts: Path, model: Path) -> None:
     width, height = about["resized"]["width"], about["resized"]["height"]
     network, settings, shape, record = import_model_json(weights, width, height)
     record["picture"] = about["resized"].get("digest")
-    Model(settings, shape, about["source"]["mode"], {}).save(model, network, record)
+    Model(settings, shape, about["source"]["mode"], network.arrays, record).write(model)
 
 
 if __name__ == "__main__":

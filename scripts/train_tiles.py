@@ -178,7 +178,7 @@ class _Job:
     def training_of(self, tile: Tile, task: Task) -> Training:
         """Return the training of a tile, with the number of steps that a budget allows."""
         own, settings, device = self.folder / "tiles" / tile.name, self.settings, self.device
-        task, found = within_budget(task, settings, device, self.cores, own, self.folder)
+        task, found, line = within_budget(task, settings, device, self.cores, own, self.folder)
         run = Execution(
             device,
             own / ".state" / f"segment_{self.segment}",
@@ -196,8 +196,8 @@ class _Job:
             stepped=[self.progress.stepped],
         )
         if found:
-            run.note(found.line)
-            run.found_settings = found.steps.training
+            run.note(line)
+            run.found_settings = found.training
         segments, earlier = settings.get("segments", 1), None
         if self.segment > 1:
             earlier = own / "segments" / str(self.segment - 1)

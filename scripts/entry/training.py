@@ -172,7 +172,7 @@ def train_task(
         device = select_device(training["device"])
         if not segment_folder:
             stack.enter_context(compile_ahead(task, device))
-        task, found = within_budget(task, training, device, cores, state.parent)
+        task, found, line = within_budget(task, training, device, cores, state.parent)
         steps = task.training.steps
         until_step = steps * segment // training.get("segments", 1)
         file = progress_path(log_path) if log_path else None
@@ -195,8 +195,8 @@ def train_task(
             stepped=watchers,
         )
         if found:
-            run.note(found.line)
-            run.found_settings = found.steps.training
+            run.note(line)
+            run.found_settings = found.training
         publish: Publish
         if segment_folder:
             outputs = {"segment_folder": segment_folder}

@@ -214,7 +214,7 @@ def test_the_best_network_is_kept(tmp_path, monkeypatch, gpu, precision):
         rows = list(csv.DictReader(file))
     best = min(rows, key=lambda row: float(row["loss"]))
     model = Model.load(tmp_path / "model.safetensors")
-    # A row has the loss before its step: the network after step 60 has no row, and is saved only if none is kept.
+    # a row has the loss before its step, so the network after step 60 has none and is never kept
     assert 1 < model.metadata["step"] == int(best["step"]) - 1 < 60
     assert model.metadata["engine"] == "cuda"
 

@@ -107,7 +107,8 @@ FIELD_SETTINGS = [
 
 def save_network(path: Path, field: dict) -> None:
     own, shape = network_settings(field), ImageShape(6, 5, 3)
-    Model(own, shape, "rgb", {}).save(path, build_field(own, shape), {"step": 3, "training": {}})
+    arrays, record = build_field(own, shape).arrays, {"step": 3, "training": {}}
+    Model(own, shape, "rgb", arrays, record).write(path)
 
 
 def networks() -> list[bytes]:
@@ -167,11 +168,10 @@ def samples_of_cells() -> st.SearchStrategy[bytes]:
 
 def save_table_network(path: Path) -> None:
     network, one = Dense((3,), output="sigmoid"), np.ones(1)
-    model = TableModel(
-        network, ("a", "b"), ("t",), Scaling(np.zeros(2), np.ones(2)), Scaling(0 * one, one), {}
-    )
+    scaling = Scaling(np.zeros(2), np.ones(2)), Scaling(0 * one, one)
+    arrays = network.build(2, 1, np.random.default_rng(0)).arrays
     record = {"step": 3, "training": {}, "table": "digest"}
-    model.save(path, network.build(2, 1, np.random.default_rng(0)), record)
+    TableModel(network, ("a", "b"), ("t",), *scaling, arrays, record).write(path)
 
 
 def saved_models(save: Callable[[Path], None]) -> st.SearchStrategy[bytes]:
@@ -212,9 +212,10 @@ def headers_of_idx_files() -> st.SearchStrategy[bytes]:
 
 def save_small_classifier(path: Path) -> None:
     settings, shape = ConvolutionalClassifier((2,), 3, 1, 2, (4,)), ImageShape(6, 5, 1)
-    model = ClassifierModel(settings, shape, 3, Scaling(np.ones(1), np.ones(1)), {})
+    scaling = Scaling(np.ones(1), np.ones(1))
+    arrays = settings.build(shape, 3, np.random.default_rng(0)).arrays
     record = {"step": 3, "training": {}, "pictures": "digest"}
-    model.save(path, settings.build(shape, 3, np.random.default_rng(0)), record)
+    ClassifierModel(settings, shape, 3, scaling, arrays, record).write(path)
 
 
 def image_facts() -> bytes:

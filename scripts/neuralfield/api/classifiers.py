@@ -9,7 +9,7 @@ import numpy as np
 from neuralfield.api.arguments import as_array
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.estimators import Classifier, classes_of, plain_settings, require_same_length
-from neuralfield.api.run_training import Conditions, run_training
+from neuralfield.api.run_training import run_training
 from neuralfield.system.device import select_device
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
@@ -125,8 +125,7 @@ class ImageClassifier(Classifier):
                 ConvolutionalClassifier.from_mapping(network),
                 ClassifierTraining.from_mapping(self._training_settings()),
             )
-            conditions = Conditions(self.folder, self.device)
-            self.model_, self.history_ = run_training(task, conditions)
+            self.model_, self.history_ = run_training(task, self.folder, self.device)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803

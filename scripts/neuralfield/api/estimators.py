@@ -77,18 +77,14 @@ class Estimator:
             setattr(self, name, value)
         return self
 
-    def _changed(self) -> dict[str, Any]:
-        """Return the parameters whose values differ from the defaults."""
+    def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        return {
-            name: value
+        changed = (
+            f"{name}={value!r}"
             for name, value in self.get_params().items()
             if repr(value) != repr(defaults[name].default)
-        }
-
-    def __repr__(self) -> str:
-        changed = ", ".join(f"{name}={value!r}" for name, value in self._changed().items())
-        return f"{type(self).__name__}({changed})"
+        )
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
@@ -120,12 +116,6 @@ class Estimator:
         given |= {"random_seed": seed_of(self.random_state), **further}
         return plain_settings(given, self.settings)
 
-    def _tags(self, estimator_type: str, **tags: Any) -> Any:
-        """Return the estimator's tags; only scikit-learn calls this, so it is installed then."""
-        from sklearn.utils import Tags, TargetTags
-
-        return Tags(estimator_type, TargetTags(required=True), **tags)
-
 
 class Classifier(Estimator):
     """Base class of classifiers: implements `predict` and `score` with ``predict_proba``."""
@@ -148,9 +138,10 @@ class Classifier(Estimator):
         return float(np.average(found == truth, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags
+        # only scikit-learn calls this, so it is installed then
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
 
-        return self._tags("classifier", classifier_tags=ClassifierTags())
+        return Tags("classifier", TargetTags(required=True), classifier_tags=ClassifierTags())
 
 
 def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from neuralfield.api.errors import (
     built_in_kinds,
 )
 from neuralfield.api.image_field import ImageField
-from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, Conditions, run_training
+from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import NETWORKS, suggested_learning_rate
 from neuralfield.system.errors import did_you_mean
@@ -129,28 +128,17 @@ def fit(
         require_positive("max_megapixels", max_megapixels)
         if steps is not None:
             settings = {"steps": steps, **settings}
-        chosen = _chosen(field, preset, seed, settings)
-        budget = _budget(steps, seconds, chosen)
+        network, training, execution = _chosen(field, preset, seed, settings)
+        budget = _budget(steps, seconds, training)
         source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
-        settings_of_both = settings_for(source.mode, source.kind, chosen.network, chosen.training)
+        settings_of_both = settings_for(source.mode, source.kind, network, training)
         task = image_task(source.values, source.mode, *settings_of_both)
-        conditions = Conditions(
-            folder, device, callback, progress, budget=budget, **chosen.execution
-        )
-        model, history = run_training(task, conditions)
+        how = {"callback": callback, "progress": progress, "budget": budget, **execution}
+        model, history = run_training(task, folder, device, **how)
     checkpoints = None if folder is None else Path(folder, "checkpoints")
     return ImageField(
         model, device=device, history=history, image=task.values, checkpoints=checkpoints
     )
-
-
-@dataclass
-class _Chosen:
-    """Settings grouped by what they belong to, as in the sections of ``config.yaml``."""
-
-    network: dict[str, Any]
-    training: dict[str, Any] = field(default_factory=dict)
-    execution: dict[str, Any] = field(default_factory=dict)
 
 
 def _chosen(
@@ -158,25 +146,27 @@ def _chosen(
     preset: str | None,
     seed: int,
     settings: Mapping[str, Any],
-) -> _Chosen:
-    """Group all settings, and fill in the defaults of config files."""
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the settings of the network, of its training and of the execution.
+
+    They include the defaults of config files.
+    """
     given = _network(field, preset)
     own_training = given.pop("training", {})
-    chosen = _Chosen({**given}, {**own_training, "random_seed": plain(seed)})
-    _sort(settings, chosen)
+    of_network, of_training, execution = _sorted(settings, given["type"])
+    network = given | of_network
+    if "preset" not in network:
+        network = _config_defaults(NETWORKS[network["type"]]) | network
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
-    chosen.training = usual | chosen.training
-    if "preset" not in chosen.network:
-        kind = NETWORKS[chosen.network["type"]]
-        chosen.network = _config_defaults(kind) | chosen.network
-    if chosen.training["learning_rate"] == AUTO:
-        chosen.training["learning_rate"] = suggested_learning_rate(chosen.network)
-    return chosen
+    training = usual | own_training | {"random_seed": plain(seed)} | of_training
+    if training["learning_rate"] == AUTO:
+        training["learning_rate"] = suggested_learning_rate(network)
+    return network, training, execution
 
 
-def _budget(steps: int | None, seconds: float | None, chosen: _Chosen) -> dict[str, float]:
+def _budget(steps: int | None, seconds: float | None, training: dict[str, Any]) -> dict[str, float]:
     """Remove the budget from the settings and return it; `seconds` or `steps` take its place."""
-    budget = {key: chosen.training.pop(key) for key in BUDGETS if key in chosen.training}
+    budget = {key: training.pop(key) for key in BUDGETS if key in training}
     if seconds is None:
         return budget if steps is None else {}
     if steps is not None:
@@ -215,25 +205,23 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
     return given
 
 
-def _sort(settings: Mapping[str, Any], chosen: _Chosen) -> None:
-    """Add each setting to the group that has a setting of this name."""
-    names = {
-        "network": {*settings_of(NETWORKS[chosen.network["type"]])},
-        "training": {*settings_of(ImageTraining)} - {"random_seed"},
-        "execution": {*EXECUTION_SETTINGS},
-    }
+def _sorted(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Return the settings of a network of this type, of its training, and of the execution."""
+    groups = (
+        {*settings_of(NETWORKS[kind])},
+        {*settings_of(ImageTraining)} - {"random_seed"},
+        {*EXECUTION_SETTINGS},
+    )
+    known = sorted(set().union(*groups))
     for name, value in settings.items():
-        part = next((part for part, known in names.items() if name in known), None)
-        if part is None:
-            known = sorted(set().union(*names.values()))
+        if name not in known:
             remedy = "use seed" if name == "random_seed" else did_you_mean(name, known)
-            found = f"no setting of {chosen.network['type']} or of its training has this name"
+            found = f"no setting of {kind} or of its training has this name"
             expected = "one that docs/fields.md lists" if remedy else f"one of {', '.join(known)}"
             raise UnknownSettingError(name, found, expected, remedy)
-        value = plain(value)
-        if part == "execution":
-            require_execution_setting(name, value)
-        getattr(chosen, part)[name] = value
+        if name in EXECUTION_SETTINGS:
+            require_execution_setting(name, plain(value))
+    return [{n: plain(v) for n, v in settings.items() if n in names} for names in groups]
 
 
 def _config_defaults(cls: type) -> dict[str, Any]:

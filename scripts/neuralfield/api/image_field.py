@@ -1,21 +1,56 @@
 """Images as functions of position, to evaluate, render, differentiate, save and export."""
 
+import html
 import os
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from neuralfield.api.arguments import require_output
-from neuralfield.api.errors import built_in_kinds, require_package
-from neuralfield.api.evaluated_field import EvaluatedField
-from neuralfield.fields import CoordinateNetwork
-from neuralfield.system.device import HOST
+import numpy as np
+
+from neuralfield.api.arguments import (
+    positions_on_device,
+    render_sides,
+    require_bit_depth,
+    require_output,
+    require_png,
+    require_samples,
+)
+from neuralfield.api.derivatives import derivatives
+from neuralfield.api.errors import (
+    InvalidInputError,
+    WrongTypeError,
+    built_in_kinds,
+    require_package,
+)
+from neuralfield.api.rendered import RenderedImage
+from neuralfield.api.training_image import training_image
+from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
+from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
+from neuralfield.images.metrics import as_seen, psnr_db
+from neuralfield.rendering.render import render, render_to_png
+from neuralfield.system.checkpoint import list_snapshots
+from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
 from neuralfield.system.files import write_atomically
+from neuralfield.tasks.image.image_model import Model
+from neuralfield.training.history import History
 
 if TYPE_CHECKING:
     import torch
 
+_BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
 
-class ImageField(EvaluatedField):
+_MOST_SHOWN_PARAMETERS = 500_000
+"""Maximum number of parameters of a network for which notebooks show the viewer.
+
+For a larger network they show a render, because the viewer would add megabytes to the notebook.
+"""
+
+
+class ImageField:
     """An image as a function of position, returned by `neuralfield.fit` and `neuralfield.load`.
 
     Positions are (x, y), with x to the right, y down and (0, 0) at the centre of the image. The
@@ -44,6 +79,283 @@ class ImageField(EvaluatedField):
         ``history.csv`` in the same folder.
     """
 
+    def __init__(
+        self,
+        model: Model,
+        *,
+        device: str = "auto",
+        history: History | None = None,
+        image: np.ndarray | None = None,
+        checkpoints: Path | None = None,
+        measured_db: float | None = None,
+    ) -> None:
+        self.model, self.device, self.history = model, device, history or {}
+        self.image, self.checkpoints, self._measured_db = image, checkpoints, measured_db
+        self._networks: dict[tuple[str, str], Any] = {}
+
+    @property
+    def width(self) -> int:
+        """Width of the training image in pixels."""
+        return self.model.width
+
+    @property
+    def height(self) -> int:
+        """Height of the training image in pixels."""
+        return self.model.height
+
+    @property
+    def channels(self) -> int:
+        """Number of values at each position: 1 for grey, 3 for RGB, 4 for RGB with alpha."""
+        return self.model.channels
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings of the network, with its ``type``."""
+        return describe_field(self.model.settings)
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of trainable parameters."""
+        return self.model.parameter_count
+
+    @property
+    def residual(self) -> np.ndarray | None:
+        """The image that `render` adds to the network's values; None if there is no such image.
+
+        It is a float32 array of shape (k * height, k * width, channels), where height and width are
+        those of the training image and k is a whole number.
+        """
+        return self.model.residual
+
+    @cached_property
+    def psnr(self) -> float | None:
+        """The PSNR of a render with respect to the training image, in decibels.
+
+        It is None if it is not known; pass the training image to `neuralfield.load` to compute it.
+        """
+        return self._measured_db if self.image is None else self._psnr(self.image)
+
+    def psnr_to(self, image: Any) -> float:
+        """Return the PSNR in decibels of a render with respect to an image of any size.
+
+        The image is given as to `neuralfield.fit`; the render has the size of the image.
+
+        Raises
+        ------
+        ValueError
+            The image has a different number of channels than the field.
+        """
+        with built_in_kinds():
+            return self._psnr(training_image(image).values)
+
+    def _psnr(self, values: np.ndarray) -> float:
+        height, width, channels = values.shape
+        if channels != self.channels:
+            found = f"an image of {channels} channel{'s' * (channels != 1)}"
+            raise InvalidInputError("image", found, f"{self.channels}, as the field has")
+        return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
+
+    def coordinates(
+        self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
+    ) -> np.ndarray:
+        """Return the positions of the pixel centres of a render.
+
+        Parameters
+        ----------
+        size, box
+            As in `render`.
+
+        Returns
+        -------
+        ndarray of float64, shape (height, width, 2)
+        """
+        width, height = render_sides(self.model, size, box)
+        half_width, half_height = extent(self.width, self.height)
+        columns = axis_centres(np, width, half_width, box[0], box[2])
+        rows = axis_centres(np, height, half_height, box[1], box[3])
+        return grid(columns, rows).reshape(height, width, 2)
+
+    def __call__(self, xy: Any) -> Array:
+        """Return the network's values at positions.
+
+        The `residual`, which `render` adds if the field has one, is not included.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+            A NumPy or CuPy array, or anything that `numpy.asarray` accepts.
+
+        Returns
+        -------
+        array, shape (..., channels)
+            An array of the same library as `xy`, in the precision of the training. Values are not
+            clipped: they may lie slightly outside [0, 1].
+
+        Raises
+        ------
+        ValueError
+            The last axis does not have length 2, or `xy` contains NaN or infinity.
+        TypeError
+            The network is an upscaler, which has no values at positions; or `xy` is not numeric.
+        """
+        return self._evaluated(xy, self.model.dtype, lambda network, at: network(at).data)
+
+    def gradient(self, xy: Any) -> Array:
+        """Return the derivatives of the values with respect to x and y, in float64.
+
+        They are exact derivatives of the network, not finite differences. Lengths are in the units
+        of `xy`: half the longer side of the image.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+
+        Returns
+        -------
+        array, shape (..., channels, 2)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a call.
+        """
+        return self._evaluated(xy, "float64", lambda network, at: derivatives(network, at)[0], 2)
+
+    def laplacian(self, xy: Any) -> Array:
+        """Return the Laplacian: the sum of the second derivatives by x and y, in float64.
+
+        Parameters
+        ----------
+        xy : array, shape (..., 2)
+
+        Returns
+        -------
+        array, shape (..., channels)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a call.
+        """
+        return self._evaluated(
+            xy, "float64", lambda network, at: derivatives(network, at)[1].sum(axis=-1)
+        )
+
+    def _evaluated(
+        self, xy: Any, dtype: str, function: Callable[[CoordinateNetwork, Array], Array], *axes: int
+    ) -> Array:
+        """Apply a function of the network and of positions to blocks of positions.
+
+        The result has the shape (..., channels, *axes).
+        """
+        points, device = positions_on_device(xy)
+        network = self._network(device, dtype)
+        flat = points.reshape(-1, 2).astype(dtype)
+        values = device.xp.empty((len(flat), self.channels, *axes), dtype)
+        size = _BLOCK_POINTS[device.kind]
+        for start in range(0, len(flat), size):
+            rows = slice(start, start + size)
+            values[rows] = function(network, flat[rows])
+        return values.reshape(*points.shape[:-1], self.channels, *axes)
+
+    def render(
+        self,
+        size: int | Sequence[int] | None = None,
+        *,
+        box: Box = WHOLE,
+        samples: int | str = "auto",
+        residual: bool = True,
+        max_megapixels: float = 400.0,
+    ) -> RenderedImage:
+        """Render the image, or a part of it, at any size.
+
+        Parameters
+        ----------
+        size : int or (int, int), optional
+            The longer side in pixels, or (width, height). The default is the size that the box has
+            in the training image.
+        box : (left, top, right, bottom)
+            The part to render, in fractions of the image's sides.
+        samples : int or "auto"
+            Number of samples per pixel; the value of a pixel is their mean.
+        residual : bool
+            Whether to add the field's `residual`, if it has one; otherwise only the network is
+            rendered.
+        max_megapixels : float
+            Maximum size of the render; a larger one raises ValueError.
+
+        Returns
+        -------
+        RenderedImage
+            A float32 array in [0, 1], of shape (height, width) for grey and (height, width, 3 or 4)
+            for colour.
+
+        Raises
+        ------
+        ValueError
+            The size is below 1 or too large, or the box is empty or outside the image.
+        """
+        with built_in_kinds():
+            require_samples(samples)
+            sides = render_sides(self.model, size, box, max_megapixels)
+            values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
+        return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
+
+    def render_to(
+        self,
+        path: str | os.PathLike,
+        size: int | Sequence[int] | None = None,
+        *,
+        box: Box = WHOLE,
+        samples: int | str = "auto",
+        residual: bool = True,
+        bit_depth: int = 8,
+        max_megapixels: float = 400.0,
+    ) -> tuple[int, int]:
+        """Render to a PNG file of any size, holding only one band of it in memory at a time.
+
+        Parameters
+        ----------
+        path : path
+        size, box, samples, residual
+            As in `render`.
+        bit_depth : {8, 16}
+            Bits per channel.
+        max_megapixels : float
+            Maximum size of the render; a larger one raises ValueError.
+
+        Returns
+        -------
+        width, height : int
+            In pixels.
+        """
+        with built_in_kinds():
+            file = require_png("path", path)
+            require_bit_depth(bit_depth)
+            require_samples(samples)
+            sides = render_sides(self.model, size, box, max_megapixels)
+            options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
+            render_to_png(self._shown(residual), file, *sides, **options)
+        return sides
+
+    def _shown(self, residual: bool) -> Model:
+        return self.model if residual else replace(self.model, residual=None)
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        """The device and the number of CPU cores that compute renders."""
+        return {"device": select_device(self.device), "threads": available_cores()}
+
+    def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
+        """Return the network on a device; it is created once per device and precision."""
+        if isinstance(self.model.settings, Upscaler):
+            found, expected = "an upscaler, which cannot be evaluated at positions", "another field"
+            raise WrongTypeError("field", found, expected, "use render")
+        key = device.kind, dtype
+        if key not in self._networks:
+            self._networks[key] = self.model.network(device, dtype)
+        return self._networks[key]
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, in the format of the workflow's ``model.safetensors``.
 
@@ -58,12 +370,10 @@ class ImageField(EvaluatedField):
         The page needs no internet. If the training was run in a folder, or the network was loaded
         from a folder, a slider shows the course of the training. See ``docs/viewer.md``.
         """
-        from neuralfield.api.to_html import html_page
-
         with built_in_kinds():
             file = require_output("path", path)
-            shown = self.model, self.render, self.image, file.stem, self.history
-            write_atomically(file, html_page(*shown, self.checkpoints).encode())
+            snapshots = list_snapshots(self.checkpoints) if self.checkpoints else ()
+            write_atomically(file, self._page(file.stem, snapshots).encode())
 
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as an ONNX graph in float32.
@@ -121,11 +431,31 @@ class ImageField(EvaluatedField):
             warnings.warn(text, stacklevel=3)
         return network
 
-    def _repr_html_(self) -> str | None:
-        """Return the viewer, which notebooks show; None if the network is too large."""
-        from neuralfield.api.to_html import notebook_html
+    def _page(self, title: str, snapshots: Sequence[tuple[int, Path]] = ()) -> str:
+        """Return the viewer, an HTML page, with snapshots of the training if there are any."""
+        from neuralfield.viewing.viewer_page import PREVIEW_PX, viewer_page
 
-        return notebook_html(self.model, self.render, self.image, self.history)
+        longer = max(self.width, self.height)
+        return viewer_page(
+            self.model,
+            self.render(longer) if self.image is None else self.image,
+            self.render(min(PREVIEW_PX, 4 * longer)),
+            image=title,
+            field=self.settings["type"],
+            snapshots=snapshots,
+            history=self.history,
+        )
+
+    def _repr_html_(self) -> str | None:
+        """Return the viewer in an iframe, without snapshots, which notebooks show.
+
+        It is None if the network is too large.
+        """
+        if self.parameter_count > _MOST_SHOWN_PARAMETERS:
+            return None
+        height = min(720, 190 + round(640 * self.height / max(self.width, self.height)))
+        page = html.escape(self._page("image"))
+        return f'<iframe srcdoc="{page}" width="100%" height="{height}" style="border: 0"></iframe>'
 
     def _repr_png_(self) -> bytes | None:
         """Return a PNG whose longer side has at most 512 pixels, which notebooks show."""

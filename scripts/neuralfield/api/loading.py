@@ -70,7 +70,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
         model = Model.load(path)
         values = None if image is None else training_image(image).values
         measured_db = measured(path, "psnr_db")
-    history = path.with_name("history.csv")
+    history, checkpoints = path.with_name("history.csv"), path.with_name("checkpoints")
     is_final = path.name == "model.safetensors" and history.exists()
     return ImageField(
         model,
@@ -78,7 +78,7 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
         history=read_history(history) if is_final else None,
         image=values,
         measured_db=measured_db,
-        checkpoints=_checkpoints(path.parent) if is_final else None,
+        checkpoints=checkpoints if is_final and checkpoints.is_dir() else None,
     )
 
 
@@ -90,8 +90,3 @@ def _kind(path: Path) -> Any:
         # the original error advises to make the file again, which holds for the workflow only
         expected = "a network that neuralfield has saved, as a .safetensors file"
         raise InvalidFileError(error.where, error.found, expected) from error
-
-
-def _checkpoints(folder: Path) -> Path | None:
-    found = folder / "checkpoints"
-    return found if found.is_dir() else None

@@ -10,7 +10,8 @@ from PIL import Image
 
 from neuralfield.api.arguments import require_bit_depth, require_output
 from neuralfield.api.errors import InvalidInputError, InvalidSettingError, built_in_kinds
-from neuralfield.images import PngBandWriter
+from neuralfield.images import ImageData, write_image
+from neuralfield.images.image import MODES
 from neuralfield.rendering.levels import to_levels
 from neuralfield.system.files import write_atomically
 
@@ -74,10 +75,8 @@ class RenderedImage(np.ndarray):
                     raise InvalidSettingError("bit_depth", f"{bit_depth} for {file}", "8, or a PNG")
                 write_atomically(file, _encode(levels, file))
                 return
-            levels = levels.reshape(*levels.shape[:2], -1)
-            height, width, channels = levels.shape
-            with PngBandWriter(file, width, height, channels, bit_depth) as png:
-                png.write_rows(levels)
+            pixels = levels.reshape(*levels.shape[:2], -1)
+            write_image(file, ImageData(pixels, MODES[pixels.shape[2]], bit_depth))
 
     def _is_image(self) -> bool:
         return self.size > 0 and (self.ndim == 2 or (self.ndim == 3 and self.shape[2] in (3, 4)))

@@ -4,8 +4,8 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
 from neuralfield.system.kept import FOLDER_NAME
-from neuralfield.tasks.task import Task
+from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
@@ -31,87 +31,74 @@ log = logging.getLogger("neuralfield")
 Callback = Callable[[dict[str, float]], object]
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """The conditions under which a training runs; they are not settings of the training itself."""
-
-    folder: str | os.PathLike | None = None  # for results and state; None: a temporary folder
-    device: str = "auto"
-    callback: Callback | None = None  # called with each row of the history
-    progress: bool = False  # whether a progress bar is shown
-    engine: str = "auto"
-    threads: int | None = None
-    checkpoint_interval_s: float = 30.0
-    max_temperature_celsius: float | None = None
-    budget: Mapping[str, float] = field(default_factory=dict)
-    """``budget`` or ``cpu_budget`` in seconds, which determines the steps; empty: no budget."""
-
-
 EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
 
 
-def run_training(task: Task, conditions: Conditions) -> tuple[Any, History]:
+def run_training(
+    task: Task,
+    given_folder: str | os.PathLike | None,
+    device_name: str,
+    *,
+    callback: Callback | None = None,
+    progress: bool = False,
+    engine: str = "auto",
+    threads: int | None = None,
+    checkpoint_interval_s: float = 30.0,
+    max_temperature_celsius: float | None = None,
+    budget: Mapping[str, float] | None = None,
+) -> tuple[Any, History]:
     """Train to the end, and return the model and the history.
+
+    `given_folder` is for results and state; None: a temporary folder. `callback` is called with
+    each row of the history, and `progress` is whether a progress bar is shown. `budget` has
+    ``budget`` or ``cpu_budget`` in seconds, which determines the steps, or is empty.
 
     Ctrl-C raises KeyboardInterrupt; if there is a folder, the state is saved to it first.
     """
-    device = select_device(conditions.device)
+    device = select_device(device_name)
+    threads = threads or available_cores()
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(_folder(conditions.folder))
-        threads = conditions.threads or available_cores()
-        how = {**conditions.budget, "engine": conditions.engine}
+        if given_folder is None:
+            temporary = tempfile.TemporaryDirectory(prefix="neuralfield_")
+            folder = Path(stack.enter_context(temporary))
+        else:
+            folder = require_path("folder", given_folder)
+            with storage_errors(folder, "cannot be made"):
+                folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(compile_ahead(task, device))
-        task, found = within_budget(task, how, device, threads, folder)
-        report = stack.enter_context(_reporting(task, conditions))
+        how = {**(budget or {}), "engine": engine}
+        task, found, line = within_budget(task, how, device, threads, folder)
+        bar = tqdm(total=task.training.steps, unit="step", disable=not progress, leave=False)
+        report = partial(_report, stack.enter_context(bar), task.measure, callback)
         run = Execution(
             device,
             folder / ".state",
-            conditions.engine,
+            engine,
             threads,
-            conditions.checkpoint_interval_s,
+            checkpoint_interval_s,
             report,
             log.info,
-            heat=guard_gpu(conditions.max_temperature_celsius, device, log.info),
-            kept_folder=None if conditions.folder is None else folder / FOLDER_NAME,
+            heat=guard_gpu(max_temperature_celsius, device, log.info),
+            kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )
         if found:
-            run.note(found.line)
-            run.found_settings = found.steps.training
+            run.note(line)
+            run.found_settings = found.training
         outputs = outputs_in(folder)
         try:
             fit(task, run, publishing(outputs, run), outputs=outputs)
         except Interrupted as error:
             if not str(error).startswith("SIGINT"):
                 raise
-            raise KeyboardInterrupt(str(error) if conditions.folder else "") from error
+            raise KeyboardInterrupt(str(error) if given_folder else "") from error
         return type(task.model).load(outputs["model"]), read_history(
             outputs["history"], task.measure.name
         )
 
 
-@contextlib.contextmanager
-def _folder(folder: str | os.PathLike | None) -> Iterator[Path]:
-    if folder is not None:
-        path = require_path("folder", folder)
-        with storage_errors(path, "cannot be made"):
-            path.mkdir(parents=True, exist_ok=True)
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="neuralfield_") as temporary:
-        yield Path(temporary)
-
-
-@contextlib.contextmanager
-def _reporting(task: Task, conditions: Conditions) -> Iterator[Callable[[dict[str, float]], None]]:
-    measure, callback = task.measure, conditions.callback
-    with tqdm(
-        total=task.training.steps, unit="step", disable=not conditions.progress, leave=False
-    ) as bar:
-
-        def report(row: dict[str, float]) -> None:
-            bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
-            bar.update(int(row["step"]) - bar.n)
-            if callback is not None:
-                callback(row)
-
-        yield report
+def _report(bar: tqdm, measure: Measure, callback: Callback | None, row: dict[str, float]) -> None:
+    """Show a row of the history in the progress bar, and pass it to the callback."""
+    bar.set_postfix_str(measure.format.format(row[measure.name]), refresh=False)
+    bar.update(int(row["step"]) - bar.n)
+    if callback is not None:
+        callback(row)

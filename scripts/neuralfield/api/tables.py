@@ -17,7 +17,7 @@ from neuralfield.api.estimators import (
     require_same_length,
     require_targets,
 )
-from neuralfield.api.run_training import Conditions, run_training
+from neuralfield.api.run_training import run_training
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples
 from neuralfield.tasks.table.table_model import TableModel
@@ -49,8 +49,7 @@ class TableNetwork(Estimator):
             self.scale_inputs,
             scale_targets,
         )
-        conditions = Conditions(self.folder, self.device, threads=1)
-        self.model_, self.history_ = run_training(task, conditions)
+        self.model_, self.history_ = run_training(task, self.folder, self.device, threads=1)
 
     def _samples(self, inputs: Any, targets: np.ndarray, names: tuple[str, ...]) -> Samples:
         """Check the inputs, and store the columns that `predict` will require."""
@@ -192,11 +191,10 @@ class TableRegressor(TableNetwork):
         return float(1 - shares.mean())
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import RegressorTags
+        from sklearn.utils import RegressorTags, Tags, TargetTags
 
-        tags = self._tags("regressor", regressor_tags=RegressorTags())
-        tags.target_tags.multi_output = True
-        return tags
+        targets = TargetTags(required=True, multi_output=True)
+        return Tags("regressor", targets, regressor_tags=RegressorTags())
 
 
 class TableClassifier(Classifier, TableNetwork):

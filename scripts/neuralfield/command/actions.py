@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
+import neuralfield as nf  # whose functions are imported on first use, because that takes a while
 from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
+from neuralfield.images.image import usual_size_px
+from neuralfield.images.image_file import image_size
+from neuralfield.images.kind import Kind
 from neuralfield.system.errors import InputError, NeuralfieldError
-
-if TYPE_CHECKING:
-    from neuralfield.api.image_field import ImageField
 
 _MODEL_NAME = "model.safetensors"
 
@@ -35,7 +36,7 @@ def enlarge(chosen: Namespace) -> None:
     if output.exists() and output.samefile(chosen.image):
         raise InputError("--output", f"{output}, which is the input image", "another file", "")
     # checked before the training, so that errors are not raised only after it
-    shape = ImageShape(*_sides(Path(chosen.image)), channels=3)
+    shape = ImageShape(*image_size(Path(chosen.image)), channels=3)
     with _options_named(_OPTIONS_OF_RENDER):
         render_sides(shape, chosen.size, tuple(chosen.crop), chosen.max_megapixels)
     _render(_fitted(chosen), output, chosen)
@@ -70,10 +71,8 @@ def view(chosen: Namespace) -> None:
 
 def info(chosen: Namespace) -> None:
     """Print the contents of a file."""
-    from neuralfield.api.loading import load  # imported here, because it takes a while
-
     path = Path(chosen.model)
-    found: Any = load(path, device="cpu")
+    found = nf.load(path, device="cpu")
     print(f"{path}: {found!r}")
     if not hasattr(found, "settings"):
         return
@@ -85,15 +84,10 @@ def info(chosen: Namespace) -> None:
         print("training:", _in_words(training))
 
 
-def _fitted(chosen: Namespace) -> "ImageField":
+def _fitted(chosen: Namespace) -> "nf.ImageField":
     """Fit a network with the given options, or load the result of an earlier call with the same."""
-    import neuralfield as nf
-    from neuralfield.images.image import usual_size_px
-
     image = Path(chosen.image)
-    size = chosen.train_size
-    if size is None:
-        size = usual_size_px(*_sides(image))
+    size = chosen.train_size or usual_size_px(*image_size(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
     preset = _preset(chosen, size)
     same_names = ("field", "steps", "seconds", "seed", "device")
@@ -117,7 +111,7 @@ def _fitted(chosen: Namespace) -> "ImageField":
     return field
 
 
-def _level(field: "ImageField") -> str:
+def _level(field: "nf.ImageField") -> str:
     """Return the PSNR of a network in words, noting whether renders are corrected in addition."""
     corrected = "" if field.model.residual is None else " without the correction of renders"
     return f"{field.history['psnr_db'][-1]:.2f} dB{corrected}"
@@ -177,25 +171,16 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
         return chosen.preset
     from neuralfield.api.training_image import training_image
-    from neuralfield.images.kind import Kind
 
     reading = {key: value for key, value in chosen.set if key in ("mode", "max_megapixels")}
     kind = training_image(chosen.image, size=size, **reading).kind
     return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 
-def _sides(image: Path) -> tuple[int, int]:
-    from neuralfield.images.image_file import image_size
-
-    return image_size(image)
-
-
-def _render(field: "ImageField", output: Path, chosen: Namespace) -> None:
-    left, top, right, bottom = chosen.crop
-    box = (left, top, right, bottom)
-    options = {"box": box, "bit_depth": chosen.bits, "max_megapixels": chosen.max_megapixels}
+def _render(field: "nf.ImageField", output: Path, chosen: Namespace) -> None:
+    options = {"bit_depth": chosen.bits, "max_megapixels": chosen.max_megapixels}
     with _options_named(_OPTIONS_OF_RENDER):
-        width, height = field.render_to(output, chosen.size, **options)
+        width, height = field.render_to(output, chosen.size, box=tuple(chosen.crop), **options)
     print(f"{output}: {width} x {height} pixels")
 
 
@@ -204,12 +189,9 @@ def _stem(path: Path) -> str:
     return (path.parent if path.name == _MODEL_NAME else path).resolve().stem
 
 
-def _image_field(path: Path, device: str) -> "ImageField":
-    from neuralfield.api.image_field import ImageField
-    from neuralfield.api.loading import load
-
-    found = load(path, device=device)
-    if not isinstance(found, ImageField):
+def _image_field(path: Path, device: str) -> "nf.ImageField":
+    found = nf.load(path, device=device)
+    if not isinstance(found, nf.ImageField):
         raise InputError(str(path), f"a {type(found).__name__}", "the network of an image", "")
     return found
 

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import (
-    CoordinateNetwork,
-    Encoding,
-    Fixed,
-    FourierFeatures,
-)
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, FourierFeatures
 from neuralfield.fields.settings import (
     FieldSettings,
     frequency_count,
@@ -28,7 +23,7 @@ from neuralfield.system.settings import setting
 
 
 @dataclass
-class FourierChebyshev(Fixed):
+class FourierChebyshev(Encoding):
     """Fourier features, and the Chebyshev polynomials T_0 to T_degree of x and of y.
 
     T_0 is the constant 1. Because there is one for x and one for y, the constant term of each

@@ -1,9 +1,10 @@
 """The parts of coordinate networks: coordinates -> encoding -> layers -> a value in [0, 1]."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,60 +18,48 @@ from neuralfield.system.errors import ConfigError
 _SIGMOID_MARGIN = 1e-6
 
 
-class Encoding(Protocol):
+class Encoding(ABC):
     """Maps positions to the inputs of the first layer."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """The number of output values for each position."""
-        ...
 
     @property
     def working_values(self) -> int:
         """The approximate number of values in memory for each position during the computation."""
-        ...
+        return 0
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
         """The trainable tensors by name."""
-        ...
+        return {}
 
     @property
     def buffers(self) -> dict[str, Array]:
         """Arrays that are sampled once and not trained, by attribute name."""
-        ...
+        return {}
 
+    @abstractmethod
     def __call__(self, coordinates: Array) -> Array | Tensor:
         """Return the encoded positions: a tensor if the encoding is trainable, else an array."""
-        ...
-
-
-class Fixed:
-    """An encoding without trainable parameters; subclasses list sampled arrays in `buffers`."""
-
-    working_values: int = 0
-
-    @property
-    def parameters(self) -> Mapping[str, Tensor]:
-        return {}
-
-    @property
-    def buffers(self) -> dict[str, Array]:
-        return {}
 
 
 @dataclass
-class Identity(Fixed):
+class Identity(Encoding):
     """The coordinates themselves."""
 
-    size = 2
+    @property
+    def size(self) -> int:
+        return 2
 
     def __call__(self, coordinates: Array) -> Array:
         return coordinates
 
 
 @dataclass
-class CornerBias(Fixed):
+class CornerBias(Encoding):
     """[1, u, v] with u = column / (width - 1), v = row / (height - 1) of the training image.
 
     These are the inputs of the original lion-cub network: u and v are 0 and 1 at the centres of the
@@ -80,11 +69,14 @@ class CornerBias(Fixed):
 
     width: int
     height: int
-    size = 3
+
+    @property
+    def size(self) -> int:
+        return 3
 
     def __call__(self, coordinates: Array) -> Array:
         xp = namespace_of(coordinates)
-        inputs = xp.ones((coordinates.shape[0], 3), dtype=coordinates.dtype)
+        inputs = xp.ones((coordinates.shape[0], self.size), dtype=coordinates.dtype)
         for axis in range(2):
             inputs[:, axis + 1] = self.along(axis, coordinates[:, axis])
         return inputs
@@ -96,7 +88,7 @@ class CornerBias(Fixed):
 
 
 @dataclass
-class FourierFeatures(Fixed):
+class FourierFeatures(Encoding):
     """[sin(2 pi B p), cos(2 pi B p)] (Tancik et al. 2020, equation 5)."""
 
     frequencies: Array

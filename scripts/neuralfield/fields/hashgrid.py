@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork
+from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding
 from neuralfield.fields.settings import FieldSettings, activation_choice, layer_count, layer_width
 from neuralfield.images.coordinates import extent
 from neuralfield.images.image import ImageShape
@@ -65,7 +65,7 @@ class Level:
 
 
 @dataclass
-class HashEncoding:
+class HashEncoding(Encoding):
     """Features of several grids, interpolated bilinearly from the four corners around a point."""
 
     table: Tensor  # shape (rows, features); the features of all corners of all grids
@@ -83,10 +83,6 @@ class HashEncoding:
     @property
     def parameters(self) -> Mapping[str, Tensor]:
         return {"table": self.table}
-
-    @property
-    def buffers(self) -> dict[str, Array]:
-        return {}
 
     def __call__(self, coordinates: Array) -> Tensor:
         rows, weights = self.corners(coordinates)

@@ -50,8 +50,7 @@ class Mlp(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        inputs = CornerBias.size if self.coordinates == "corners" else Identity.size
-        return [inputs, *self.widths]
+        return [3 if self.coordinates == "corners" else 2, *self.widths]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         corners = self.coordinates == "corners"

@@ -25,9 +25,6 @@ _MOST_PLACES = 16
 _COPY_COST = 50
 """Time to copy a value, in multiplications, for forward and backward pass together."""
 
-Block = tuple[slice, slice]
-"""Slices of the images, and of the lines of the result."""
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -59,17 +56,26 @@ class _Plan:
         """The number of values in a row of the matrix of windows."""
         return self.kernel[0] * self.columns * self.channels_in
 
-    def blocks(self, library: str) -> Iterator[Block]:
-        """Yield blocks of several images, or of several lines of one image."""
-        lines = max(1, BLOCK_VALUES[library] // (self.tiles * self.row_values))
+    def blocks(self, padded: Array) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield blocks of several images, or of several lines of one image.
+
+        A block consists of slices of the images and of the lines of the result, and a copy of their
+        windows, in contiguous memory that the next block overwrites.
+        """
+        xp, windows, memory = namespace_of(padded), self.windows(padded), None
+        lines = max(1, BLOCK_VALUES[xp.__name__] // (self.tiles * self.row_values))
         images = max(1, lines // self.places[0])
         lines = min(lines, self.places[0])
         for first in range(0, self.batch, images):
             for line in range(0, self.places[0], lines):
-                yield (
-                    slice(first, min(first + images, self.batch)),
-                    slice(line, min(line + lines, self.places[0])),
-                )
+                some_images = slice(first, min(first + images, self.batch))
+                some_lines = slice(line, min(line + lines, self.places[0]))
+                view = windows[some_images, some_lines]
+                if memory is None:  # the first block is the largest
+                    memory = xp.empty(view.size, dtype=padded.dtype)
+                copy = memory[: view.size].reshape(view.shape)
+                copy[...] = view
+                yield some_images, some_lines, copy
 
     def windows(self, padded: Array) -> Array:
         """Return the matrix of windows as a view of the images, without a copy."""
@@ -203,10 +209,9 @@ def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: int) -> _Plan:
 def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
     xp = namespace_of(padded)
     result = xp.empty((plan.batch, *plan.places, plan.channels_out), dtype=padded.dtype)
-    windows, band = plan.windows(padded), plan.band(weight)
-    buffer = _Buffer(padded)
-    for images, lines in plan.blocks(xp.__name__):
-        rows = buffer.copy_of(windows[images, lines]).reshape(-1, plan.row_values)
+    band = plan.band(weight)
+    for images, lines, windows in plan.blocks(padded):
+        rows = windows.reshape(-1, plan.row_values)
         xp.matmul(rows, band, out=result[images, lines].reshape(len(rows), -1))  # without a copy
     return result
 
@@ -216,37 +221,19 @@ def _backward(
 ) -> tuple[Array | None, Array]:
     """Compute the gradients of the padded images, only if `into_x` is set, and of the weights."""
     xp = namespace_of(padded)
-    windows = plan.windows(padded)
     # the first axis has length 1, because CuPy may sum products of plain matrices in another order
     band = plan.band(weight).T[None]
     band_gradients = xp.zeros((1, plan.row_values, band.shape[1]), dtype=padded.dtype)
     gradients = xp.zeros_like(padded) if into_x else None
     overlaps = plan.overlaps(gradients) if into_x else []
-    buffer = _Buffer(padded)
-    for images, lines in plan.blocks(xp.__name__):
-        block = windows[images, lines]
-        rows = buffer.copy_of(block).reshape(1, -1, plan.row_values)
+    for images, lines, windows in plan.blocks(padded):
+        rows = windows.reshape(1, -1, plan.row_values)
         row_gradients = g[images, lines].reshape(1, rows.shape[1], -1)
         band_gradients += rows.swapaxes(1, 2) @ row_gradients
         if into_x:
             xp.matmul(row_gradients, band, out=rows)
-            parts = rows.reshape(block.shape)
+            parts = rows.reshape(windows.shape)
             # tiles of a view do not overlap, and views are added one after another
             for line, columns, view in overlaps:
                 view[images, lines] += parts[:, :, :, line, columns]
     return gradients, plan.kernel_of(band_gradients)
-
-
-class _Buffer:
-    """Memory that each block reuses; the first block is the largest."""
-
-    def __init__(self, like: Array) -> None:
-        self._like, self._memory = like, None
-
-    def copy_of(self, view: Array) -> Array:
-        """Copy a view into contiguous memory, overwriting the previous copy."""
-        if self._memory is None:
-            self._memory = namespace_of(self._like).empty(view.size, dtype=self._like.dtype)
-        copy = self._memory[: view.size].reshape(view.shape)
-        copy[...] = view
-        return copy

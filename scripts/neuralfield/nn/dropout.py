@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from neuralfield.nn.tensor import Tensor, record
 from neuralfield.system.device import Array, namespace_of
-from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import STREAM_DROPOUT, philox
 
 _WORDS = 4
@@ -29,10 +28,6 @@ class Dropout:
     """A layer that drops values in training; see `dropout` for the rate."""
 
     rate: float
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.rate, int | float) and 0 <= self.rate < 1):
-            raise ConfigError("dropout", f"rate {self.rate!r}", "a number in [0, 1)")
 
 
 def dropout(x: Tensor, rate: float, call: TrainingCall, layer: int) -> Tensor:

@@ -1,25 +1,17 @@
 """Networks: their arrays by name, checks of weights from files, and sequences of operations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from neuralfield.nn.dropout import Dropout, TrainingCall, dropout
-from neuralfield.nn.layers import Conv2d, Linear
+from neuralfield.nn.layers import Conv2d, Layer, Linear
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import HOST, Array, Device, namespace_of, require_memory
 from neuralfield.system.errors import ConfigError
 
-
-class Trainable(Protocol):
-    """A layer with trainable tensors by name."""
-
-    @property
-    def parameters(self) -> Mapping[str, Tensor]: ...
-
-
-AnyLayer = TypeVar("AnyLayer", bound=Trainable)
+AnyLayer = TypeVar("AnyLayer", bound=Layer | Conv2d)
 
 
 class Network(Generic[AnyLayer]):

@@ -280,9 +280,7 @@ def flatten(x: Tensor) -> Tensor:
 def concatenate(parts: Sequence[Tensor], axis: int) -> Tensor:
     """Concatenate tensors along one axis."""
     xp = namespace_of(parts[0].data)
-    ends = [0]
-    for part in parts:
-        ends.append(ends[-1] + part.shape[axis])
+    ends = list(itertools.accumulate((part.shape[axis] for part in parts), initial=0))
 
     def backward(g: Array) -> tuple[Array, ...]:
         return tuple(

@@ -6,8 +6,6 @@ from typing import Protocol
 
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
-from neuralfield.system.errors import ConfigError
-from neuralfield.system.settings import any_of
 
 OPTIMIZERS = ("adam", "muon", "sgd")
 
@@ -31,7 +29,7 @@ class Optimizer(Protocol):
 class Sgd:
     """Gradient descent with momentum: v = momentum * v + g; w -= learning_rate * v."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], momentum: float = 0.0) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], momentum: float) -> None:
         self.parameters = parameters
         self.momentum = momentum
         self.state: dict[str, Array] = {}
@@ -53,11 +51,7 @@ class Adam:
     """Adam with bias correction (Kingma & Ba 2015, algorithm 1)."""
 
     def __init__(
-        self,
-        parameters: Mapping[str, Tensor],
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
+        self, parameters: Mapping[str, Tensor], beta1: float, beta2: float, epsilon: float
     ) -> None:
         self.parameters = parameters
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
@@ -99,9 +93,9 @@ class Muon:
         self,
         parameters: Mapping[str, Tensor],
         hidden_matrices: frozenset[str],
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
     ) -> None:
         self.parameters, self.hidden_matrices = parameters, hidden_matrices
         rest = {name: t for name, t in parameters.items() if name not in hidden_matrices}
@@ -194,19 +188,17 @@ def make_optimizer(
     epsilon: float = 1e-8,
     gradient_clip_norm: float | None = None,
 ) -> Optimizer:
-    """Create an optimizer by name; raises `ConfigError` if the name is unknown.
+    """Create the optimizer of a name in `OPTIMIZERS`.
 
     `hidden_matrices` is for muon: names of the parameters that are matrices between hidden layers.
     `momentum` is for sgd; `beta1`, `beta2` and `epsilon` are for adam, and for the parameters that
     muon updates with adam. For `gradient_clip_norm` see `ClippedGradients`.
     """
     optimizer: Optimizer
-    if name == "adam":
-        optimizer = Adam(parameters, beta1, beta2, epsilon)
+    if name == "sgd":
+        optimizer = Sgd(parameters, momentum)
     elif name == "muon":
         optimizer = Muon(parameters, hidden_matrices, beta1, beta2, epsilon)
-    elif name == "sgd":
-        optimizer = Sgd(parameters, momentum)
     else:
-        raise ConfigError("training.optimizer", repr(name), any_of(OPTIMIZERS))
+        optimizer = Adam(parameters, beta1, beta2, epsilon)
     return ClippedGradients(optimizer, gradient_clip_norm) if gradient_clip_norm else optimizer

@@ -8,7 +8,6 @@ import numpy as np
 
 from neuralfield.nn.blocks import Blocks
 from neuralfield.system.device import Array
-from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import (
     STREAM_DENSITY,
     STREAM_JITTER,
@@ -17,8 +16,6 @@ from neuralfield.system.random_streams import (
     philox,
     uniform,
 )
-
-_MOST_POINTS = 64
 
 
 @dataclass(frozen=True)
@@ -137,11 +134,6 @@ class Footprint:
     random_seed: int
 
     groups = 2
-
-    def __post_init__(self) -> None:
-        if not self.groups <= self.points <= _MOST_POINTS:
-            expected = f"a whole number from {self.groups} to {_MOST_POINTS}"
-            raise ConfigError("training.footprint_points", self.points, expected)
 
     @property
     def group_sizes(self) -> tuple[int, int]:

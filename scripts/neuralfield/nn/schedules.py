@@ -22,7 +22,7 @@ class Schedule:
         lr_max * (lr_min / lr_max) ** (i / (steps + epoch_offset))
     """
 
-    name: str  # "cosine", "exponential" or "constant"
+    name: str  # one of `SCHEDULES`
     learning_rate: float  # the highest rate, lr_max
     minimum_learning_rate: float  # the rate at the end of cosine and exponential, lr_min
     steps: int  # steps of the whole training
@@ -31,8 +31,6 @@ class Schedule:
     """Number of steps over which the rate rises linearly from 0 to that of the schedule."""
 
     def __post_init__(self) -> None:
-        if self.name not in SCHEDULES:
-            raise ConfigError("training.schedule", repr(self.name), " or ".join(SCHEDULES))
         if self.name == "exponential" and not self.minimum_learning_rate > 0:
             found = f"{self.minimum_learning_rate:g}"
             expected = "a number above 0, where an exponential schedule ends"

@@ -18,16 +18,15 @@ def publishing(outputs: Mapping[str, Path], run: Execution) -> Publish:
     return partial(publish_results, **outputs, execution=run, finish=finish)
 
 
-def finished_model(trainer: Trainer, *, threads: int) -> StoredModel[Any]:
-    """Return the model to write for the present network, with a residual if its task has one."""
+def finished_model(trainer: Trainer, model: Any, *, threads: int) -> StoredModel[Any]:
+    """Return the model to write for a finished network, with a residual if its task has one."""
     task: Any = trainer.task
     if not task.is_corrected:
-        return task.model
+        return model
     # imported here, because most trainings end without a residual
     from neuralfield.rendering.residual import find_residual
 
-    model: Any = trainer.present_model()
     residual = find_residual(
         model, task.values, task.residual_scale, device=trainer.device, threads=threads
     )
-    return replace(task.model, residual=residual)
+    return replace(model, residual=residual)

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from neuralfield.nn.network import Network, require_numbers
 from neuralfield.system.checkpoint import load_arrays, save_arrays
-from neuralfield.system.device import HOST, Device, to_host
+from neuralfield.system.device import HOST, Device
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.system.provenance import remedy_for, require_same_training
 
@@ -57,8 +56,8 @@ class StoredModel(ABC, Generic[AnyNetwork]):
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         """Create a model from the contents of a file.
 
-        The file may be from an untrusted source, so that everything is checked. Any exception may
-        be raised if something is wrong.
+        The file may be from an untrusted source, so that everything is checked except the names and
+        shapes of the arrays. Any exception may be raised if something is wrong.
         """
 
     @abstractmethod
@@ -76,28 +75,14 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         """Return the arrays of the file that are not arrays of the network."""
         return {}
 
-    def with_metadata(self, metadata: dict[str, Any]) -> Self:
-        """Return a copy of this model with other metadata."""
-        model: Any = self
-        return replace(model, metadata=metadata)
-
-    def save(self, path: Path, network: Network, metadata: Mapping[str, Any]) -> None:
-        """Write a self-contained file with the weights of a network and `metadata`.
-
-        Everything else is from this model. Equal networks give equal bytes.
-        """
-        self._write(path, {name: to_host(a) for name, a in network.arrays.items()}, metadata)
-
     def write(self, path: Path) -> None:
-        """Write this model; a model that was read from a file is written with the same bytes."""
-        self._write(path, self.arrays, self.metadata)
+        """Write a self-contained file.
 
-    def _write(
-        self, path: Path, arrays: dict[str, np.ndarray], metadata: Mapping[str, Any]
-    ) -> None:
+        Equal models give equal bytes, also if a model was read from a file.
+        """
         kind = {} if self.kind is None else {"kind": self.kind}
-        description = {"format": _FORMAT, **kind, **self.described(), "record": dict(metadata)}
-        save_arrays(path, arrays | self.arrays_beside(), description)
+        description = {"format": _FORMAT, **kind, **self.described(), "record": self.metadata}
+        save_arrays(path, self.arrays | self.arrays_beside(), description)
 
     def load_snapshot(self, path: Path, step: int) -> Self:
         """Read a snapshot of this model's training after a step; raises `CheckpointError`."""
@@ -133,7 +118,9 @@ class StoredModel(ABC, Generic[AnyNetwork]):
             record = description["record"]
             if not isinstance(record, dict):
                 raise TypeError(f"a record that is a {type(record).__name__}")
-            return cls.from_described(arrays, description, record)
+            model = cls.from_described(arrays, description, record)
+            model.fresh_network().require_same_arrays(model.arrays, "model")
+            return model
         except CheckpointError:
             raise
         except NeuralfieldError as error:

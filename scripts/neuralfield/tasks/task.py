@@ -3,9 +3,8 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -161,9 +160,6 @@ class Task(ABC):
     @property
     def provenance(self) -> dict[str, Any]:
         """The provenance of every network of this task; see `StoredModel.provenance`."""
+        model: Any = self.model
         metadata = self.record() | {"training": self.training.described()}
-        return self.model.with_metadata(metadata).provenance
-
-    def load_snapshot(self, path: Path, step: int, record: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Read the arrays of this training's snapshot after a step."""
-        return self.model.with_metadata(record).load_snapshot(path, step).arrays
+        return replace(model, metadata=metadata).provenance

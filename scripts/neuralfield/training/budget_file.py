@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
@@ -28,13 +28,6 @@ from neuralfield.training.budget import (
 from neuralfield.version import ENGINE_VERSION
 
 
-class Announced(NamedTuple):
-    """The steps that were found for a budget, and a line of text that announces them."""
-
-    steps: FoundSteps
-    line: str
-
-
 def within_budget(
     task: Task,
     training: Mapping[str, Any],
@@ -42,77 +35,42 @@ def within_budget(
     threads: int,
     folder: Path,
     shared_folder: Path | None = None,
-) -> tuple[Task, Announced | None]:
-    """Return a task with the steps for its budget, and these steps.
+) -> tuple[Task, FoundSteps | None, str]:
+    """Return a task with the steps for its budget, these steps, and a line that announces them.
 
-    The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image; if
-    there is none, they are found by timing, and written there. The task is returned unchanged if it
-    has no budget, or if the budget is a limit for CPUs and the device is a GPU.
+    The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image,
+    where they are valid for any image; otherwise they are found by timing, and the file is written.
+    A file for other settings, images or kinds of device is replaced. The number of steps is at
+    least the setting `segments`. The task is returned unchanged if it has no budget, or if the
+    budget is a limit for CPUs and the device is a GPU.
     """
     budget = Budget.of(training)
     if budget is None or not isinstance(task, FittedImage):
-        return task, None
+        return task, None, ""
     path = (shared_folder or folder) / FILE_NAME
     if budget.is_limit and device.kind == "gpu":
         path.unlink(missing_ok=True)
-        return task, None
-    found, is_new = steps_in_budget(
-        path,
-        task,
-        budget,
-        device,
-        training.get("engine", "auto"),
-        threads,
-        segments=training.get("segments", 1),
-        of_tiles=shared_folder is not None,
-    )
+        return task, None, ""
+    engine = training.get("engine", "auto")
+    least_steps = max(LEAST_STEPS, training.get("segments", 1))
+    described = task.training.described()
+    if not budget.is_limit:
+        del described["steps"]
+    data = task.identity()[: 2 if shared_folder else None]  # for tiles: only field and mode
+    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), engine, least_steps)
+    with storage_errors(path, "cannot be written"), _locked(path):
+        found, is_new = FoundSteps.read(path), False
+        if not found or (found.measured_for, found.device_kind) != (digest, device.kind):
+            changes, step_s = _find_changes(task, budget, device, engine, threads, least_steps)
+            machine = device.name, device.kind, threads
+            found, is_new = FoundSteps(changes, step_s, *machine, budget.seconds, digest), True
+            write_json(path, asdict(found))
     task = replace(task, training=replace(task.training, **found.training))
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:
-        return task, Announced(found, f"{duration}: {steps}")
-    return task, Announced(found, f"{steps}, read from {path} ({duration} on {found.device})")
-
-
-def steps_in_budget(
-    path: Path,
-    task: FittedImage[Any],
-    budget: Budget,
-    device: Device,
-    engine: str,
-    threads: int,
-    *,
-    segments: int = 1,
-    of_tiles: bool = False,
-) -> tuple[FoundSteps, bool]:
-    """Read the steps of a training from the file at `path`, or find them and write the file.
-
-    The second result is whether they were found by this call. A file for other settings, images or
-    kinds of device is replaced; with `of_tiles`, tiles share a file, which is valid for any image.
-    The number of steps is at least `segments`.
-    """
-    least_steps = max(LEAST_STEPS, segments)
-    training = task.training.described()
-    if not budget.is_limit:
-        del training["steps"]
-    data = task.identity()[: 2 if of_tiles else None]  # for tiles: only field and mode
-    digest = fingerprint(ENGINE_VERSION, data, training, asdict(budget), engine, least_steps)
-    with storage_errors(path, "cannot be written"), _locked(path):
-        known = FoundSteps.read(path)
-        if known and (known.measured_for, known.device_kind) == (digest, device.kind):
-            return known, False
-        changes, step_s = _find_changes(task, budget, device, engine, threads, least_steps)
-        found = FoundSteps(
-            changes,
-            step_s,
-            device.name,
-            device.kind,
-            threads,
-            budget.seconds,
-            digest,
-        )
-        write_json(path, asdict(found))
-        return found, True
+        return task, found, f"{duration}: {steps}"
+    return task, found, f"{steps}, read from {path} ({duration} on {found.device})"
 
 
 def _find_changes(

@@ -131,7 +131,7 @@ def _resume(active: ActiveTraining) -> None:
     training, trainer, folder = active.training, active.trainer, active.folder
     folder.forget_other_runs()
     last_step, earlier_segment = training.last_step, training.earlier_segment
-    taken_snapshots = folder.whole_snapshots(trainer.snapshot_reader())
+    taken_snapshots = folder.whole_snapshots(trainer.present_model().load_snapshot)
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
@@ -161,7 +161,7 @@ def _resume(active: ActiveTraining) -> None:
         earlier_segment / "snapshots",
         folder.snapshots,
         trainer.taken_snapshot_steps,
-        trainer.snapshot_reader(),
+        trainer.present_model().load_snapshot,
     )
 
 

@@ -5,7 +5,7 @@ import math
 import platform
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 
 from neuralfield import __version__
 from neuralfield.system.checkpoint import save_arrays, snapshot_path
-from neuralfield.system.device import to_host
 from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.stored_model import StoredModel
@@ -22,8 +21,8 @@ from neuralfield.training.loop import Execution
 from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
-Finish = Callable[[Trainer], StoredModel[Any]]
-"""A function that returns the model to write for a finished network; its arrays are ignored."""
+Finish = Callable[[Trainer, StoredModel[Any]], StoredModel[Any]]
+"""A function that returns the model to write for a finished network."""
 
 
 def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
@@ -53,12 +52,11 @@ def publish_results(
     checkpoints: Path,
     record: Path,
     execution: Execution,
-    finish: Finish = lambda trainer: trainer.task.model,
+    finish: Finish = lambda trainer, model: model,
 ) -> None:
     """Write the network, the history, the snapshots and a record of the training.
 
-    `finish` returns the model with everything in the file except the weights; it is needed if that
-    depends on the weights, as for a residual.
+    `finish` is needed if the file contains more that depends on the weights, as a residual does.
     """
     _publish_snapshots(trainer, folder, checkpoints)
     _save_best_network(trainer, model, execution, finish)
@@ -80,18 +78,13 @@ def _numba_version() -> str:
 
 
 def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
-    if trainer.best is None:
-        trainer.save_network(path, finish(trainer))
-        return
-    last = {name: to_host(array).copy() for name, array in trainer.network.arrays.items()}
-    step, loss = trainer.best.step, trainer.best.loss
-    execution.note(
-        f"saving the best network, of step {step:,} of {trainer.steps_taken:,}: loss {loss:g}"
-    )
-    trainer.network.load(trainer.best.arrays, "best network")
-    steps = trainer.steps_taken
-    trainer.save_network(path, finish(trainer), step=step, best_of_steps=steps)
-    trainer.network.load(last, "last network")
+    model: Any = trainer.present_model()
+    if trainer.best:
+        step, last_step, loss = trainer.best.step, trainer.steps_taken, trainer.best.loss
+        execution.note(f"saving the best network, of step {step:,} of {last_step:,}: loss {loss:g}")
+        record = model.metadata | {"step": step, "best_of_steps": last_step}
+        model = replace(model, arrays=trainer.best.arrays, metadata=record)
+    finish(trainer, model).write(path)
 
 
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
@@ -103,7 +96,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    link_snapshots(folder.snapshots, target, steps, trainer.snapshot_reader())
+    link_snapshots(folder.snapshots, target, steps, trainer.present_model().load_snapshot)
 
 
 def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from neuralfield.system.errors import DivergenceError
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import log_spaced_steps
-from neuralfield.training.state import SnapshotReader
 from neuralfield.version import ENGINE_VERSION
 
 _HISTORY_ROWS = 200
@@ -246,26 +245,12 @@ class Trainer:
         Raises `DivergenceError` if the loss or a weight is not finite.
         """
         self.state()  # raises an error if a weight is not finite
-        self.save_network(snapshot_path(folder, self.steps_taken))
-
-    def save_network(
-        self, path: Path, model: StoredModel[Any] | None = None, **changes: int
-    ) -> None:
-        """Write the current network; `changes` replace entries of its record.
-
-        Everything else in the file is from `model`, by default that of the task.
-        """
-        model = model or self.task.model
-        model.save(path, self.network, self._network_record() | changes)
+        self.present_model().write(snapshot_path(folder, self.steps_taken))
 
     def present_model(self) -> StoredModel[Any]:
         arrays = {name: to_host(array).copy() for name, array in self.network.arrays.items()}
         model: Any = self.task.model
         return replace(model, arrays=arrays, metadata=self._network_record())
-
-    def snapshot_reader(self) -> SnapshotReader:
-        """Return a function that reads snapshots of this training and raises errors for others."""
-        return partial(self.task.load_snapshot, record=self._network_record())
 
     def _network_record(self) -> dict[str, Any]:
         record = self.task.record() | {

@@ -92,17 +92,18 @@ def test_settings_are_those_of_the_config(tmp_path, name):
     shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
     Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
     if name in PRESETS:
-        chosen, expected = _chosen(None, name, 0, {}), read(shipped | {"preset": name})
+        chosen, of_training, _ = _chosen(None, name, 0, {})
+        expected = read(shipped | {"preset": name})
     else:
-        chosen = _chosen(name, None, 0, {})
+        chosen, of_training, _ = _chosen(name, None, 0, {})
         expected = read(shipped | {"fields": {name: {"type": name}}})
     network = dict(expected["fields"][name])
     training = of_the_training(network.pop("training"))
-    assert of_the_training(chosen.training) == training
+    assert of_the_training(of_training) == training
     for budget in BUDGETS:
-        assert chosen.training.get(budget) == expected["fields"][name]["training"].get(budget)
-    assert NETWORKS[chosen.network.pop("type")] is NETWORKS[network.pop("type")]
-    assert {**network, **chosen.network} == network
+        assert of_training.get(budget) == expected["fields"][name]["training"].get(budget)
+    assert NETWORKS[chosen.pop("type")] is NETWORKS[network.pop("type")]
+    assert {**network, **chosen} == network
 
 
 def test_no_setting_belongs_to_two_parts():

@@ -20,7 +20,7 @@ from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
 from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import ImageShape, Siren, build_field
-from neuralfield.fields.coordinate_network import Fixed
+from neuralfield.fields.coordinate_network import Identity
 from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import CheckpointError, ConfigError
@@ -195,7 +195,7 @@ def test_a_processor_has_kernels_for_optimizers(settings):
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
 
 
-class Unknown(Fixed):
+class Unknown(Identity):
     """A part of a network for which no kernel exists."""
 
 

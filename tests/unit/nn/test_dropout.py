@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, weighted
 
-from neuralfield.nn.dropout import Dropout, TrainingCall, dropout
+from neuralfield.nn.dropout import TrainingCall, dropout
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import STREAM_DROPOUT, philox
 
 SAMPLES = np.arange(4000)
@@ -61,12 +60,6 @@ def test_gradient():
     call = TrainingCall(3, 1, np.arange(4))
     x = np.random.default_rng(0).normal(size=(4, 6))
     check_gradients(lambda leaf: weighted(dropout(leaf, 0.4, call, 0)), x)
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1, "half"])
-def test_rates_that_are_no_shares_are_refused(rate):
-    with pytest.raises(ConfigError, match=r"rate .*; expected a number in \[0, 1\)"):
-        Dropout(rate)
 
 
 def test_a_call_for_other_samples_is_refused():

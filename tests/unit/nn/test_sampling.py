@@ -3,7 +3,6 @@ import pytest
 
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
-from neuralfield.system.errors import ConfigError
 from neuralfield.system.random_streams import permuted, philox, uniform
 from neuralfield.tasks.training_settings import log_spaced_steps
 
@@ -145,12 +144,6 @@ def test_footprint_is_rendered_anew_each_step_and_does_not_depend_on_the_batch()
     np.testing.assert_array_equal(part, everything[some])
     later = footprint.spread(np, centres, np.arange(32), step=2).reshape(32, 4, 2)
     assert not np.array_equal(everything, later)
-
-
-@pytest.mark.parametrize("count", [1, 65])
-def test_footprint_wants_a_number_it_can_divide(count):
-    with pytest.raises(ConfigError, match=r"footprint_points: \d+; expected a whole number from 2"):
-        Footprint(count, 0.1, 0)
 
 
 def test_log_spaced_steps_hold_both_ends_and_are_denser_at_the_start():

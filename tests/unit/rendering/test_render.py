@@ -39,7 +39,7 @@ def make_model(tmp_path):
             bias = network.layers[-1].bias
             assert bias is not None
             bias.data[...] = 0
-        Model(settings, shape, mode, {}).save(tmp_path / "m.safetensors", network, record)
+        Model(settings, shape, mode, network.arrays, record).write(tmp_path / "m.safetensors")
         return Model.load(tmp_path / "m.safetensors")
 
     return make
@@ -203,7 +203,7 @@ class TestModelJson:
     def test_it_is_rendered_as_its_own_program_would(self, tmp_path):
         first, second = self.write(tmp_path / "model.json", [(3, 5), (5, 1)])
         network, settings, shape, record = import_model_json(tmp_path / "model.json", 6, 4)
-        Model(settings, shape, "grey", {}).save(tmp_path / "m", network, record)
+        Model(settings, shape, "grey", network.arrays, record).write(tmp_path / "m")
         rendered = render(Model.load(tmp_path / "m"), 6, 4, device=CPU)
         x, y = np.meshgrid(np.arange(6) / 5, np.arange(4) / 3)
         inputs = np.stack([np.ones_like(x), x, y], axis=-1)

@@ -151,9 +151,10 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
     first = read_task(image / "pixels.csv", image / "picture.json", FIELD, BUDGET)
     for task in (first, replace(first, values=values), replace(first, values=values[:6])):
         for folder in (tmp_path / "tiles/a", tmp_path / "tiles/b"):
-            found, announced = budget_file.within_budget(task, BUDGET, device, 1, folder, tmp_path)
-            assert found.training.steps == 460
-            assert announced and "460 steps" in announced.line
+            given = (task, BUDGET, device, 1, folder, tmp_path)
+            changed, found, line = budget_file.within_budget(*given)
+            assert changed.training.steps == 460
+            assert found and "460 steps" in line
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460
 
 

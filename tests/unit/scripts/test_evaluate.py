@@ -40,8 +40,8 @@ def evaluate(folder, source, size, *, model_size=None, residual=None, **options)
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(width, height, source.channels)
     model = folder / "model.safetensors"
-    found = Model(settings, shape, source.mode, {}, residual=residual)
-    found.save(model, build_field(settings, shape), {"step": 100})
+    arrays = build_field(settings, shape).arrays
+    Model(settings, shape, source.mode, arrays, {"step": 100}, residual).write(model)
     (folder / "training.json").write_text(json.dumps(RECORD))
     main(
         model,

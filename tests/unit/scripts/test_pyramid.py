@@ -28,7 +28,7 @@ def make_model(folder: Path, mode: str = "rgb") -> Path:
         field_settings({"type": "siren", "width": 32}),
     )
     path = folder / "model.safetensors"
-    Model(settings, shape, mode, {}).save(path, build_field(settings, shape, 0), {})
+    Model(settings, shape, mode, build_field(settings, shape, 0).arrays).write(path)
     return path
 
 

@@ -14,8 +14,8 @@ WHOLE, LEFT = [0, 0, 1, 1], [0, 0, 0.5, 1]
 def write_network(path, seed=0):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(12, 8, 3)
-    network = build_field(settings, shape, random_seed=seed)
-    Model(settings, shape, "rgb", {}).save(path, network, {"step": 1, "footprint": True})
+    arrays = build_field(settings, shape, random_seed=seed).arrays
+    Model(settings, shape, "rgb", arrays, {"step": 1, "footprint": True}).write(path)
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def add_earlier(results, image, field, **others):
     add_field(results, image, field, noise(64, 48), **numbers)
     settings, shape = field_settings({"type": "siren", "width": 4}), ImageShape(16, 12, 3)
     model = folder / "model.safetensors"
-    Model(settings, shape, "rgb", {}).save(model, build_field(settings, shape), record)
+    Model(settings, shape, "rgb", build_field(settings, shape).arrays, record).write(model)
     (folder / "view.html").write_text("the viewer")
     return folder
 

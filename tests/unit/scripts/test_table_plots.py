@@ -2,7 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -35,7 +35,7 @@ def untrained(tmp_path):
         training = task.training.described()
         record = task.record() | {"step": task.training.steps, "training": training}
         model = tmp_path / "model.safetensors"
-        task.model.save(model, task.fresh_network(), record)
+        replace(task.model, arrays=task.fresh_network().arrays, metadata=record).write(model)
         own = {"inputs": columns[0], "targets": columns[1], "network": asdict(task.network)}
         own |= {"scale_inputs": "standard", "scale_targets": "auto"}
         own["held_out_share"] = task.held_out_share

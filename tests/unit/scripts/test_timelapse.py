@@ -19,8 +19,8 @@ STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
 def write_network(path, step, *, width=12, height=8):
     settings = field_settings({"type": "siren", "hidden_layers": 1, "width": 8})
     shape = ImageShape(width, height, 3)
-    network = build_field(settings, shape, random_seed=step)
-    Model(settings, shape, "rgb", {}).save(path, network, {"step": step, "footprint": True})
+    arrays = build_field(settings, shape, random_seed=step).arrays
+    Model(settings, shape, "rgb", arrays, {"step": step, "footprint": True}).write(path)
 
 
 @pytest.fixture

@@ -73,8 +73,7 @@ def save(path: Path, field: dict[str, Any], shape: ImageShape, about: dict[str, 
         scale = about["residual"]
         sides = (scale * shape.height, scale * shape.width, shape.channels)
         residual = random.normal(0, 0.1, sides).astype(np.float32)
-    model = Model(settings, shape, about["mode"], {}, metadata, residual)
-    model.save(path, network, metadata)
+    Model(settings, shape, about["mode"], network.arrays, metadata, residual).write(path)
 
 
 def make_network(folder: Path, name: str) -> Path:

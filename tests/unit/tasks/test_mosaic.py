@@ -28,7 +28,7 @@ def save_tiles(folder, tiling, set_weights, mode="grey", **record):
         network = build_field(settings, shape, seed)
         set_weights(network, tile)
         path = folder / "tiles" / tile.name / "model.safetensors"
-        Model(settings, shape, mode, {}).save(path, network, record)
+        Model(settings, shape, mode, network.arrays, record).write(path)
     save_mosaic(folder / "mosaic.json", tiling)
     return load_trained(folder / "mosaic.json")
 
@@ -110,7 +110,7 @@ def test_tiles_are_corrected_by_their_residuals(tmp_path):
         path = tmp_path / "tiles" / tile.name / "model.safetensors"
         model = Model.load(path)
         dark = np.full((tile.height, tile.width, 1), -0.05, np.float32)
-        replace(model, residual=dark).save(path, model.network(CPU), model.metadata)
+        replace(model, residual=dark).write(path)
     save_mosaic(tmp_path / "mosaic.json", TILING)
     mosaic = load_trained(tmp_path / "mosaic.json")
     for size in ((70, 50), (35, 25), (140, 100)):

@@ -109,7 +109,7 @@ def dying_at(moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TapeEngine, "run", mortal(TapeEngine.run))
         patch.setattr(state_module, "save_arrays", mortal(state_module.save_arrays))
-        patch.setattr(Model, "save", mortal(Model.save))
+        patch.setattr(Model, "write", mortal(Model.write))
         patch.setattr(os, "unlink", mortal(os.unlink))
         patch.setattr(os, "replace", mortal(os.replace))
         yield

@@ -59,9 +59,7 @@ class ClassifierModel(StoredModel[Sequential]):
         settings = ConvolutionalClassifier.from_mapping(description["network"])
         scaling = Scaling.from_description(description["scaling"], 1)
         require_enough(arrays, settings.weight_shapes(shape, classes), settings)
-        model = cls(settings, shape, classes, scaling, arrays, metadata)
-        model.network()
-        return model
+        return cls(settings, shape, classes, scaling, arrays, metadata)
 
     def fresh_network(self) -> Sequential:
         return self.settings.build(self.shape, self.classes, ZeroGenerator())

@@ -78,10 +78,10 @@ class ClassifierTask(Task):
         )
 
     def identity(self) -> list[Any]:
-        return ["classifier", asdict(self.network), self._digest]
+        return ["classifier", asdict(self.network), self.labelled.digest]
 
     def record(self) -> dict[str, Any]:
-        return {"pictures": self._digest}
+        return {"pictures": self.labelled.digest}
 
     @np.errstate(all="ignore")
     def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
@@ -91,7 +91,3 @@ class ClassifierTask(Task):
         logits = network(network_inputs(shown, self.model.scaling, dtype)).data
         right = np.eye(self.labelled.classes)[self.labelled.labels[chosen]]
         return float(((softmax(to_host(logits).astype(np.float64)) - right) ** 2).mean())
-
-    @cached_property
-    def _digest(self) -> str:
-        return self.labelled.digest

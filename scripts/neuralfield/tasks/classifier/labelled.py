@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ class LabelledImages:
         """The number of classes: the largest label plus 1."""
         return int(self.labels.max()) + 1
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of images and labels, in hexadecimal."""
         digest = hashlib.sha256(json.dumps(self.images.shape).encode())

@@ -103,9 +103,7 @@ class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
             _require_residual(residual, settings, shape)
         countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
         require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
-        model = cls(settings, shape, mode, arrays, metadata, residual)
-        model.fresh_network().require_same_arrays(arrays, "model")
-        return model
+        return cls(settings, shape, mode, arrays, metadata, residual)
 
     def arrays_beside(self) -> dict[str, np.ndarray]:
         return {} if self.residual is None else {_RESIDUAL: self.residual}

@@ -52,9 +52,7 @@ class TableModel(StoredModel[Sequential]):
         input_scaling = Scaling.from_description(description["input_scaling"], len(inputs))
         target_scaling = Scaling.from_description(description["target_scaling"], len(targets))
         require_enough(arrays, settings.weight_shapes(len(inputs), len(targets)), settings)
-        model = cls(settings, inputs, targets, input_scaling, target_scaling, arrays, metadata)
-        model.network()
-        return model
+        return cls(settings, inputs, targets, input_scaling, target_scaling, arrays, metadata)
 
     def fresh_network(self) -> Sequential:
         sizes = len(self.inputs), len(self.targets)

@@ -11,7 +11,7 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_task import FittedImage
 from neuralfield.tasks.task import Shared
-from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective
+from neuralfield.tasks.upscaler.upscaler_objective import Crops, UpscalerObjective, crop_side
 
 _CROPS_JUDGED = 16
 _STEP_JUDGED = 2**32 - 1
@@ -41,8 +41,7 @@ class UpscalingTask(FittedImage[Upscaler]):
             expected = "mse or huber: what an upscaler makes is no probability"
             raise ConfigError("training.loss", repr(settings.loss), expected)
         pixels = settings.batch_pixels or self.shape.width * self.shape.height
-        crop = min(self.field.crop, self.shape.width, self.shape.height)
-        crops = max(1, round(pixels / crop**2))
+        crops = max(1, round(pixels / crop_side(self.field, self.values) ** 2))
         return UpscalerObjective(
             network=network,
             settings=self.field,
