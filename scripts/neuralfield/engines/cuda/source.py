@@ -156,8 +156,8 @@ def compiled_together(device: Device) -> Iterator[None]:
         _waiting.reset(token)
 
 
-def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
-    """Return the module of a kernel file, which is in the folder of the code that launches it.
+def compile_module(file: str | Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
+    """Return the module of a kernel file; a relative path begins in this folder.
 
     The source text is the constants, then the prelude, then the file.
     """
@@ -166,15 +166,20 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
     options = ("--std=c++17",)
     if cupy.cuda.Device().compute_capability == "90":
         options += ("-arch=sm_90a",)  # unlocks this GPU's own instructions, such as wgmma
-    code = define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path)
+    text = read_source(Path(__file__).parent / file)
+    code = define_lines({**SHARED_NUMBERS, **constants}) + prelude + text
     return Module(code, options)
 
 
 def compile_kernel(
-    path: Path, name: str, constants: Mapping[str, Any], prelude: str = "", shared_bytes: int = 0
+    file: str | Path,
+    name: str,
+    constants: Mapping[str, Any],
+    prelude: str = "",
+    shared_bytes: int = 0,
 ) -> Any:
     """Compile a kernel file, see `compile_module`, and return one of its kernels.
 
     `shared_bytes` is the dynamic shared memory of a block.
     """
-    return compile_module(path, constants, prelude).get_function(name, shared_bytes)
+    return compile_module(file, constants, prelude).get_function(name, shared_bytes)

@@ -1,6 +1,5 @@
 """The stage of the cuda engine that samples the images of a classifier's batch."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,8 @@ class ImageSampling:
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
-        path = Path(__file__).with_name("sample_images.cu")
         constants = image_sampling_constants(objective, plan)
-        self._kernel = compile_kernel(path, "sample_images", constants)
+        self._kernel = compile_kernel("classifier/sample_images.cu", "sample_images", constants)
         self._blocks = plan.batch
         brightness = device.asarray(brightness_table(objective))
         every = (step, self.images, self._all_labels, brightness)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient
@@ -88,7 +87,7 @@ class ConvolutionLayers:
         constants = shape.constants(self._batch)
         for plan in (forward, backward, gradient):
             constants |= plan.constants
-        module = compile_module(Path(__file__).with_name("convolution.cu"), constants)
+        module = compile_module("convolution/convolution.cu", constants)
         stage = _Stage(
             shape,
             values=self._zeros((self._batch, shape.values_out)),

@@ -6,7 +6,6 @@ hash grids and their gradients; see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -69,10 +68,10 @@ class NarrowPass(FusedPass):
         self.arguments = self._arguments_of(
             [features, gradients, self._stream.array, *none, *weights, *none, *biases]
         )
-        path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
+        file, shared_bytes = "fused/narrow_pass.cu", _block_bytes(shape)
         constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
         prelude = "" if self.by_warps else kernel_prelude(shape)
-        kernel = compile_kernel(path, "narrow_pass", constants, prelude, shared_bytes)
+        kernel = compile_kernel(file, "narrow_pass", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":

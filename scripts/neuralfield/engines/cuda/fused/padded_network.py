@@ -4,7 +4,6 @@ See `padded_network.cuh` and `pack.cu`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -207,7 +206,7 @@ class WeightStream:
             "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
             "AS_OPERANDS": as_operands,
         }
-        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "pack_weights", constants)
+        self._pack = compile_kernel("fused/pack.cu", "pack_weights", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))
         self._backward_starts = backward_starts
 

@@ -7,7 +7,6 @@ while the weights are streamed through shared memory. See `wide_pass.cu`, `weigh
 
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
@@ -121,8 +120,8 @@ class WidePass(FusedPass):
         constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
         constants |= {"NEIGHBOURS": self._sharers if self._waves.blocks % 2 == 0 else 1}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
-        path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
-        kernel = compile_kernel(path, "wide_pass", constants, prelude, shared_bytes)
+        file, prelude = "fused/wide_pass.cu", self._products(products)
+        kernel = compile_kernel(file, "wide_pass", constants, prelude, shared_bytes)
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._gradients = list(self._values)
@@ -182,12 +181,9 @@ class WidePass(FusedPass):
             "LAST_COUNT": waves.last_blocks * waves.block_tiles,
             "WARP_PRODUCTS": self.by_warps,
         }
-        folder = Path(__file__).parents[1] / ("warps" if self.by_warps else "hopper")
-        path, prelude = (
-            folder / "weight_gradients.cu",
-            self._products({shape[1] for shape in shapes}),
-        )
-        kernel = compile_kernel(path, "weight_gradients", constants, prelude, shared_bytes)
+        file = f"{'warps' if self.by_warps else 'hopper'}/weight_gradients.cu"
+        prelude = self._products({shape[1] for shape in shapes})
+        kernel = compile_kernel(file, "weight_gradients", constants, prelude, shared_bytes)
         arguments = [self._upload(np.concatenate(table))]
         if not self.by_warps:
             arguments.append(self._counters)

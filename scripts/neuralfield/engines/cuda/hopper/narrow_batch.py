@@ -4,7 +4,6 @@ See `narrow_batch.cu`.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.fused.narrow_network import (
@@ -52,9 +51,9 @@ class NarrowBatch:
             "PARTIAL_SUMS": PARTIAL_SUMS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
-        path, shared_bytes = Path(__file__).with_name("narrow_batch.cu"), _batch_bytes(shape, alone)
+        file, shared_bytes = "hopper/narrow_batch.cu", _batch_bytes(shape, alone)
         prelude = kernel_prelude(shape)
-        kernel = compile_kernel(path, "narrow_batch", constants, prelude, shared_bytes)
+        kernel = compile_kernel(file, "narrow_batch", constants, prelude, shared_bytes)
         even = [each.arguments for each in passes]
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
         networks = device.xp.concatenate([*even, *odd])

@@ -6,7 +6,6 @@ See `grid_blocks.cu`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -88,8 +87,7 @@ class BlockGradient:
             "FEWEST": blocks.count // blocks.rows,
             "BLOCK_LEVELS": struct_list(self._tables.structs),
         }
-        path = Path(__file__).with_name("grid_blocks.cu")
-        self._kernel = compile_kernel(path, "grid_block_sums", constants)
+        self._kernel = compile_kernel("portable/grid_blocks.cu", "grid_block_sums", constants)
         rows, features = network.table_shape
         self.array = device.xp.zeros(-(-rows * features // 4) * 4, np.float32)
         self.memory_bytes = self.array.nbytes

@@ -9,7 +9,6 @@ each time.
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -108,7 +107,7 @@ class _ImageGradient:
             "HEIGHT": image[1],
             "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, blocks)),
         }
-        module = compile_module(Path(__file__).with_name("grid_image.cu"), constants)
+        module = compile_module("portable/grid_image.cu", constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
         asarray = device.xp.asarray
         self._across, self._down = (
@@ -182,7 +181,7 @@ class _PointGradient:
             "UNITS": f"{1 << bits}ll",
             "LARGEST": largest,
         }
-        module = compile_module(Path(__file__).with_name("grid_points.cu"), constants)
+        module = compile_module("portable/grid_points.cu", constants)
         self._add, self._take = map(module.get_function, ("grid_add_points", "grid_take_sums"))
         self._levels, self._count = len(network.levels), math.prod(network.table_shape)
         self._sums = device.xp.zeros(self._count, np.int64)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def layer_kernels(
         "FACTORS": factors,
         "WAVELET_SCALE": wavelet_scale,
     }
-    return compile_module(Path(__file__).with_name("layers.cu"), constants)
+    return compile_module("portable/layers.cu", constants)
 
 
 def padded(width: int) -> int:

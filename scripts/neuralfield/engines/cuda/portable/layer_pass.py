@@ -1,7 +1,6 @@
 """The portable pass: a network layer by layer, on any GPU with compute capability 7.5 or more."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,8 +156,7 @@ class LayerPass(Pass):
             "MIXED": self._forward.is_mixed,
             "GRADIENT_SCALE": self._gradient_scale,
         }
-        path = Path(__file__).with_name("output_layer.cu")
-        return compile_kernel(path, "output_layer", constants)
+        return compile_kernel("portable/output_layer.cu", "output_layer", constants)
 
     def _chunk(self, start: int) -> list[Callable[[], None]]:
         inputs = self._buffers.inputs[start:]

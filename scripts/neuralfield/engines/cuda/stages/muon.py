@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ class MuonStage:
         self._square_grid = (widest, widest, len(matrices))
         self._grid = (widest, longest, len(matrices))
         constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
-        module = compile_module(Path(__file__).with_name("muon.cu"), constants)
+        module = compile_module("stages/muon.cu", constants)
         self._move_small_weights = module.get_function("move_small_weights") if are_small else None
         self._normalise = module.get_function("normalise")
         self._multiply_by_itself = module.get_function("multiply_by_itself")

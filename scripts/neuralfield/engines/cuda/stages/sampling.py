@@ -1,7 +1,6 @@
 """The stage of the cuda engine that samples a step's pixels and points."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -39,8 +38,7 @@ class SamplingStage:
         self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same, so that the stage has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
-        path = Path(__file__).with_name("sampling.cu")
-        self._kernel = compile_kernel(path, "sample", self.constants)
+        self._kernel = compile_kernel("stages/sampling.cu", "sample", self.constants)
         self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
         cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
@@ -91,7 +89,7 @@ class SamplingBatch:
             ],
         )
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
-        module = compile_module(Path(__file__).with_name("sampling_batch.cu"), constants)
+        module = compile_module("stages/sampling_batch.cu", constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
         self._arguments, self._grid = (networks, self.sampled_step), grid
         self._first = module.get_function("sample_first")

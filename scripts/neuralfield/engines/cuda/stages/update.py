@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ class UpdateStage:
             "BLOCKS_AT_ONCE": _BLOCKS_AT_ONCE[elements],
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module(Path(__file__).with_name("update.cu"), self.constants)
+        module = compile_module("stages/update.cu", self.constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
         # the kernel ignores moments that the optimizer does not have

@@ -1,7 +1,6 @@
 """The update of several networks of one shape in one launch."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -27,9 +26,8 @@ class UpdateBatch:
             [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
         )
         works = len(tables[0][0])
-        module = compile_module(
-            Path(__file__).with_name("update_batch.cu"), stages[0].constants | {"BLOCKS": works}
-        )
+        constants = stages[0].constants | {"BLOCKS": works}
+        module = compile_module("stages/update_batch.cu", constants)
         kernel = module.get_function("update_batch")
         self._begin_steps = module.get_function("begin_steps")
         blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each row of the table

@@ -1,7 +1,5 @@
 """The stage of the cuda engine that samples the crops of an upscaler's step."""
 
-from pathlib import Path
-
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.system.device import Array, Device
@@ -35,8 +33,7 @@ class CropSampling:
             "SEED": f"{objective.random_seed}ull",
             "THREADS": THREADS,
         }
-        path = Path(__file__).with_name("sample_crops.cu")
-        kernel = compile_kernel(path, "sample_crops", constants)
+        kernel = compile_kernel("upscaler/sample_crops.cu", "sample_crops", constants)
         blocks = -(-(self.inputs.size + self.targets.size) // THREADS)
         arguments = (step, *self._images, self.inputs, self.targets)
         self.launch = Launch(kernel, (blocks,), arguments)

@@ -1,7 +1,6 @@
 """The pass of upscalers: forward, loss and backward of a step's crops, layer by layer."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass
 from neuralfield.engines.cuda.convolution.convolution_layers import ConvolutionLayers
@@ -41,7 +40,7 @@ class UpscalerPass(Pass):
             "COUNT": targets.size,
             "THREADS": THREADS,
         }
-        kernel = compile_kernel(Path(__file__).with_name("crop_loss.cu"), "crop_loss", constants)
+        kernel = compile_kernel("upscaler/crop_loss.cu", "crop_loss", constants)
         arguments = (self._layers.values, targets, self._layers.gradients, self.loss_partials)
         loss = Launch(kernel, (blocks,), arguments)
         self._launches += [*self._layers.forward, loss, *self._layers.backward]
