@@ -91,9 +91,15 @@ def read_source(path: Path) -> str:
 
 
 def define_lines(constants: Mapping[str, Any]) -> str:
-    """Return ``#define`` lines; a bool is 0 or 1, and a float has all digits to be read exactly."""
-    plain = {n: int(v) if isinstance(v, bool) else v for n, v in constants.items()}
-    return "".join(f"#define {name} {value!s}\n" for name, value in plain.items())
+    """Return ``#define`` lines; a bool is 0 or 1, a float has all digits to be read exactly, and
+    lists and tuples are arrays or structs."""
+    return "".join(f"#define {name} {_written(value)}\n" for name, value in constants.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "{" + ", ".join(map(_written, value)) + "}"
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class ClassifierPlan:
     def head_constants(self) -> dict[str, Any]:
         return {
             "LAYERS": self.layers,
-            "SIZES": "{" + ", ".join(map(str, self.sizes)) + "}",
+            "SIZES": self.sizes,
             "BATCH": self.batch,
         }
 

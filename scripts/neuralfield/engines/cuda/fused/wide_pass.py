@@ -18,7 +18,6 @@ from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     addresses,
-    listed,
     padded,
     shared_limit_bytes,
 )
@@ -172,9 +171,9 @@ class WidePass(FusedPass):
         shared_bytes = stages * (stage_bytes + 16) + 1024
         constants = {
             "SHAPES": len(shapes),
-            "SHAPE_ROWS": listed(shape[0] for shape in shapes),
-            "SHAPE_COLUMNS": listed(shape[1] for shape in shapes),
-            "SHAPE_ALTERNATES": listed(int(shape[2]) for shape in shapes),
+            "SHAPE_ROWS": [shape[0] for shape in shapes],
+            "SHAPE_COLUMNS": [shape[1] for shape in shapes],
+            "SHAPE_ALTERNATES": [shape[2] for shape in shapes],
             "WEIGHT_STAGES": stages,
             "SHARERS": self._sharers,
             "FULL_COUNT": waves.blocks * waves.block_tiles,

@@ -10,11 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from neuralfield.engines.cuda.launch import THREADS, Launch
-from neuralfield.engines.cuda.portable.grid_features import (
-    FeatureLayout,
-    grid_constants,
-    struct_list,
-)
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, grid_constants
 from neuralfield.engines.cuda.portable.grids import corners_of_rows
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
@@ -85,7 +81,7 @@ class BlockGradient:
             "TILE_PIXELS": batch.tile_pixels,
             "TILE_ROWS": TILE_ROWS,
             "FEWEST": blocks.count // blocks.rows,
-            "BLOCK_LEVELS": struct_list(self._tables.structs),
+            "BLOCK_LEVELS": self._tables.structs,
         }
         self._kernel = compile_kernel("portable/grid_blocks.cu", "grid_block_sums", constants)
         rows, features = network.table_shape

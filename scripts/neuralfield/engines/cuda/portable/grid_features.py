@@ -51,17 +51,12 @@ def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any
     ]
     return {
         "LEVELS": len(structs),
-        "GRID_LEVELS": struct_list(structs),
+        "GRID_LEVELS": structs,
         "FEATURES": network.table_shape[1],
         "MIXED": layout.is_mixed,
         "ROW_STRIDE": layout.row_stride,
         "PAIR_STRIDE": f"{layout.pair_stride}ll",
     }
-
-
-def struct_list(structs: list[tuple[int, ...]]) -> str:
-    """Write structs as a C++ array."""
-    return "{" + ", ".join(f"{{{', '.join(map(str, struct))}}}" for struct in structs) + "}"
 
 
 class GridFeatures:

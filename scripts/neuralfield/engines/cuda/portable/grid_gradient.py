@@ -18,11 +18,7 @@ from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.block_gradient import BlockGradient, is_faster_by_blocks
-from neuralfield.engines.cuda.portable.grid_features import (
-    FeatureLayout,
-    grid_constants,
-    struct_list,
-)
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, grid_constants
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
 from neuralfield.images.coordinates import axis_centres, extent
@@ -105,7 +101,7 @@ class _ImageGradient:
         constants = grid_constants(network, layout) | {
             "WIDTH": image[0],
             "HEIGHT": image[1],
-            "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, blocks)),
+            "IMAGE_LEVELS": _image_levels(across, down, sums, blocks),
         }
         module = compile_module("portable/grid_image.cu", constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]

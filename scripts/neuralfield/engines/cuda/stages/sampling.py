@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
 
 def sampling_constants(
     objective: ImageObjective, network: NetworkPlan, batch: BatchPlan
-) -> dict[str, int | float | str]:
+) -> dict[str, Any]:
     """Return the kernel's constants."""
     batches, shape = objective.batches, objective.shape
     sampling, of_blocks = "ALL_IN_ORDER", {}
@@ -135,7 +136,7 @@ def sampling_constants(
     }
 
 
-def block_constants(blocks: Blocks | None) -> dict[str, int | str]:
+def block_constants(blocks: Blocks | None) -> dict[str, Any]:
     """Return the constants of ``blocks.cuh``."""
     assert blocks is not None, "an image's batches are given its sides"
     rows, sizes = blocks.rows, blocks.sizes
@@ -143,11 +144,7 @@ def block_constants(blocks: Blocks | None) -> dict[str, int | str]:
     products = (blocks.count + 1) * rows, blocks.height * rows, blocks.width * slots, sizes[-1] ** 2
     return {
         "BLOCK_ROWS": rows,
-        "BLOCK_SIZES": _list(sizes),
-        "BLOCK_STRIDES": _list(blocks.strides),
+        "BLOCK_SIZES": tuple(f"{size}u" for size in sizes),
+        "BLOCK_STRIDES": tuple(f"{stride}u" for stride in blocks.strides),
         "BLOCK_NUMBER": f"unsigned {'int' if max(products) < 1 << 32 else 'long long'}",
     }
-
-
-def _list(numbers: list[int]) -> str:
-    return "{" + ", ".join(f"{number}u" for number in numbers) + "}"
