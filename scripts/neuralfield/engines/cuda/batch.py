@@ -16,7 +16,7 @@ from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
-from neuralfield.engines.cuda.stages.update_batch import UpdateBatch
+from neuralfield.engines.cuda.stages.update import UpdateBatch
 from neuralfield.system.device import Device
 
 _REMEDY = "train fewer networks in a job (sweeps: batch)"

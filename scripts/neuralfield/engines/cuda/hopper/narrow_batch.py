@@ -6,14 +6,15 @@ See `narrow_batch.cu`.
 from collections.abc import Sequence
 
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.fused.narrow_network import (
+from neuralfield.engines.cuda.fused.narrow_pass import (
+    LAUNCH_TILES,
+    NarrowPass,
     fixed_bytes,
     kernel_constants,
     kernel_prelude,
     matrices_bytes,
     narrow_network,
 )
-from neuralfield.engines.cuda.fused.narrow_pass import LAUNCH_TILES, NarrowPass
 from neuralfield.engines.cuda.fused.padded_network import (
     SHARED_LIMIT_BYTES,
     TILE_THREADS,
