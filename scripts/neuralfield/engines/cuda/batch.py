@@ -38,8 +38,7 @@ class CudaBatch:
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
-            self._steps.warm_up(self._pass)
-            self._steps.record()
+            self._steps.record(self._pass.launch)
 
     def run(self, first_step: int, count: int) -> None:
         self._steps.run(first_step, count)

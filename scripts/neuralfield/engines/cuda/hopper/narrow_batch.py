@@ -62,7 +62,7 @@ class NarrowBatch:
         blocks = _network_blocks(sums, len(passes), gpu_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _REDUCERS)
         arguments = networks, sampling.sampled_step
-        self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
+        self.launch = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
     def unsupported_reason(alone: NarrowPass) -> str | None:
@@ -82,9 +82,6 @@ class NarrowBatch:
         blocks = _network_blocks(PARTIAL_SUMS, networks, processors)
         waves = -(-blocks * networks // processors)
         return LAUNCH_TILES + _BATCH_TILE * waves * tiles / blocks
-
-    def launch(self) -> None:
-        self._pass()
 
 
 def _network_blocks(sums: int, networks: int, processors: int) -> int:

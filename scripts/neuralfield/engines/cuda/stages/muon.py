@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import WeightCopy
-from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.nn.optimizers import NEWTON_SCHULZ_STEPS
 from neuralfield.system.device import Array, Device
@@ -70,18 +70,25 @@ class MuonStage:
             arrays = [] if are_small else [device.xp.zeros(shape, dtype) for shape in shapes]
             self._arrays += arrays
             _fill(line, matrix, [array.data.ptr for array in arrays] or [0] * len(shapes))
-        self._matrices = device.asarray(table.view(np.uint8))
-        self._scalars, self._step = scalars, step
-        self._square_grid = (widest, widest, len(matrices))
-        self._grid = (widest, longest, len(matrices))
+        on_gpu, count = device.asarray(table.view(np.uint8)), len(matrices)
         constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
         module = compile_module("stages/muon.cu", constants)
-        self._move_small_weights = module.get_function("move_small_weights") if are_small else None
-        self._normalise = module.get_function("normalise")
-        self._multiply_by_itself = module.get_function("multiply_by_itself")
-        self._make_polynomial = module.get_function("make_polynomial")
-        self._take_step = module.get_function("take_step")
-        self._move_weights = module.get_function("move_weights")
+        if are_small:
+            kernel = module.get_function("move_small_weights")
+            self._launches = [Launch(kernel, (count,), (on_gpu, scalars, step))]
+            return
+        names = ("normalise", "multiply_by_itself", "make_polynomial", "take_step", "move_weights")
+        normalise, square, polynomial, take_step, move_weights = map(module.get_function, names)
+        square_grid, grid = (widest, widest, count), (widest, longest, count)
+        self._launches = [Launch(normalise, (_NORMALISING_BLOCKS, count), (on_gpu,))]
+        for number in range(NEWTON_SCHULZ_STEPS):
+            self._launches += [
+                Launch(square, square_grid, (on_gpu, np.int32(number))),
+                Launch(polynomial, square_grid, (on_gpu,)),
+                Launch(take_step, grid, (on_gpu, np.int32(number))),
+            ]
+        last = (on_gpu, np.int32(NEWTON_SCHULZ_STEPS - 1), scalars, step)
+        self._launches[-1] = Launch(move_weights, grid, last)
 
     @property
     def memory_bytes(self) -> int:
@@ -89,21 +96,8 @@ class MuonStage:
 
     def launch(self) -> None:
         """Put the stage on the current stream, after the kernel that writes the directions."""
-        matrices, threads = self._matrices, (THREADS,)
-        if self._move_small_weights:
-            arguments = (matrices, self._scalars, self._step)
-            self._move_small_weights((self._grid[2],), threads, arguments)
-            return
-        self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
-        for number in range(NEWTON_SCHULZ_STEPS):
-            arguments = (matrices, np.int32(number))
-            self._multiply_by_itself(self._square_grid, threads, arguments)
-            self._make_polynomial(self._square_grid, threads, (matrices,))
-            if number < NEWTON_SCHULZ_STEPS - 1:
-                self._take_step(self._grid, threads, arguments)
-            else:
-                arguments += (self._scalars, self._step)
-                self._move_weights(self._grid, threads, arguments)
+        for launch in self._launches:
+            launch()
 
 
 def largest_bytes(shapes: Sequence[tuple[int, int]]) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.nn.blocks import Blocks
@@ -39,8 +40,7 @@ class SamplingStage:
         self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same, so that the stage has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
-        self._kernel = compile_kernel("stages/sampling.cu", "sample", self.constants)
-        self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
+        self.tiles = batch.tiles
         cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
@@ -51,6 +51,9 @@ class SamplingStage:
         weights = unused if buffers.weights is None else buffers.weights
         self.batch = (buffers.inputs, buffers.targets, weights)
         self.seed = np.uint64(objective.batches.random_seed)
+        kernel = compile_kernel("stages/sampling.cu", "sample", self.constants)
+        arguments = (*self.source, *self.batch, self.seed)
+        self.launch = Launch(kernel, (-(-batch.tiles // _TILES),), arguments, _THREADS)
 
     def memory_report(self) -> dict[str, int]:
         batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
@@ -59,10 +62,6 @@ class SamplingStage:
             "density": sum(array.nbytes for array in self.density),
             "batch": sum(array.nbytes for array in batch if array is not None),
         }
-
-    def launch(self) -> None:
-        arguments = (*self.source, *self.batch, self.seed)
-        self._kernel((self.blocks,), (_THREADS,), arguments)
 
 
 class SamplingBatch:
@@ -95,15 +94,12 @@ class SamplingBatch:
         self._arguments, self._grid = (networks, self.sampled_step), grid
         self._first = module.get_function("sample_first")
         kernel = module.get_function("sample_next")
-        self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
+        self.launch = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
+        """Samples for the step after the one whose pass is on the current stream."""
 
     def launch_first(self, first_step: int) -> None:
         """Sample for the step after `first_step` finished ones, while no step is running."""
         self._first(self._grid, (_THREADS,), (np.int64(first_step), *self._arguments))
-
-    def launch(self) -> None:
-        """Sample for the step after the one whose pass is on the current stream."""
-        self._next()
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:

@@ -1,6 +1,6 @@
 """The stage of the cuda engine that updates the parameters and counts the step."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -112,12 +112,13 @@ class UpdateStage:
         # the kernel ignores moments that the optimizer does not have
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
-        self._sum_gradients = self._muon = None
+        self._launches: list[Callable[[], None]] = []
+        self._muon: MuonStage | None = None
         if is_clipped:
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
             summing = (works_on_gpu, summed, xp.zeros(len(works)), clip_factor, blocks_done)
             kernel = module.get_function("sum_gradients")
-            self._sum_gradients = Launch(kernel, (len(works),), summing)
+            self._launches.append(Launch(kernel, (len(works),), summing))
             self._working.append(summed)
         if directions:
             direction_squares = xp.zeros(len(works), dtype=xp.float32)
@@ -133,7 +134,9 @@ class UpdateStage:
         )
         kernel = module.get_function("update")
         blocks = len(works) + 1
-        self._update = DependentLaunch(device, kernel, blocks, THREADS, self._arguments)
+        self._launches.append(DependentLaunch(device, kernel, blocks, THREADS, self._arguments))
+        if self._muon:
+            self._launches.append(self._muon.launch)
 
     @property
     def memory_bytes(self) -> int:
@@ -146,11 +149,8 @@ class UpdateStage:
         self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
-        if self._sum_gradients:
-            self._sum_gradients()
-        self._update()
-        if self._muon:
-            self._muon.launch()
+        for launch in self._launches:
+            launch()
 
     def partial_sums(self) -> tuple[np.ndarray, tuple[Array, ...]]:
         """Return the kernel's arguments for a pass that stores `PARTIAL_SUMS` sums: the table of
@@ -181,15 +181,12 @@ class UpdateBatch:
         blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each row of the table
         self._grid = (blocks, len(stages))
         grid = (blocks, 1 + len(stages))
-        self._update = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
+        self.launch = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
 
     def begin(self, first_step: int) -> None:
         """Set the number of finished steps to `first_step`, on the current stream, and pack the
         weights, which the update does from then on."""
         self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
-
-    def launch(self) -> None:
-        self._update()
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
