@@ -8,9 +8,7 @@ from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.convolution.convolution_plan import (
     ConvolutionShape,
     KernelPlan,
-    backward_plan,
-    forward_plan,
-    gradient_plan,
+    kernel_plans,
 )
 from neuralfield.engines.cuda.launch import Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_module
@@ -80,12 +78,10 @@ class ConvolutionLayers:
     def _add(self, shape: ConvolutionShape, parameters: Array) -> None:
         """Add a convolution, whose parameters are the first of `parameters`."""
         least_blocks = self._multiprocessors * 3 // 4 if self._is_spread else 1
-        given = shape, self._batch, self._multiprocessors, least_blocks
-        forward, backward, gradient = (
-            _existing(plan(*given)) for plan in (forward_plan, backward_plan, gradient_plan)
-        )
+        plans = kernel_plans(shape, self._batch, self._multiprocessors, least_blocks)
+        assert plans is not None  # else there is an `unsupported_reason`
         constants = shape.constants(self._batch)
-        for plan in (forward, backward, gradient):
+        for plan in plans.values():
             constants |= plan.constants
         module = compile_module("convolution/convolution.cu", constants)
         stage = _Stage(
@@ -93,16 +89,16 @@ class ConvolutionLayers:
             values=self._zeros((self._batch, shape.values_out)),
             winners=self._zeros((self._batch, shape.values_out), "uint16"),
             gradients=self._zeros((self._batch, shape.values_out)),
-            parts=self._zeros((gradient.grid[0], shape.parameters)),
+            parts=self._zeros((plans["GRADIENT"].grid[0], shape.parameters)),
         )
         images, bias = self.values, parameters[shape.parameters - shape.channels_out :]
         arguments = (images, parameters, bias, stage.values, stage.winners)
-        self.forward.append(_launch(module, "convolve", forward, arguments))
+        self.forward.append(_launch(module, "convolve", plans["FORWARD"], arguments))
         arguments = (images, stage.gradients, stage.winners, stage.parts)
-        own = [_launch(module, "gradient", gradient, arguments)]
+        own = [_launch(module, "gradient", plans["GRADIENT"], arguments)]
         if self._stages:
             arguments = (stage.gradients, stage.winners, parameters, self._stages[-1].gradients)
-            own.append(_launch(module, "gradients_back", backward, arguments))
+            own.append(_launch(module, "gradients_back", plans["BACKWARD"], arguments))
         self.backward = own + self.backward
         self._stages.append(stage)
         self.values, self.gradients = stage.values, stage.gradients
@@ -114,8 +110,3 @@ class ConvolutionLayers:
 def _launch(module: Any, name: str, plan: KernelPlan, arguments: tuple[Any, ...]) -> Launch:
     kernel = module.get_function(name, plan.shared_bytes)
     return Launch(kernel, plan.grid, arguments, plan.threads, plan.shared_bytes)
-
-
-def _existing(plan: KernelPlan | None) -> KernelPlan:
-    assert plan is not None  # else there is an `unsupported_reason`
-    return plan
