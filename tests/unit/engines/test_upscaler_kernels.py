@@ -7,7 +7,7 @@ from test_upscaler import make_task, rings
 
 from neuralfield.engines.cuda.convolution.convolution_plan import kernel_plans
 from neuralfield.engines.cuda.upscaler import upscaler_engine
-from neuralfield.engines.cuda.upscaler.upscaler_pass import layer_shapes
+from neuralfield.engines.cuda.upscaler.upscaler_engine import layer_shapes
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
