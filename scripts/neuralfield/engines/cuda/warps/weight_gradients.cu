@@ -46,7 +46,7 @@ __device__ __forceinline__ void add_bias_gradients(float (&sums)[2], uint32_t gr
 #pragma unroll
     for (int k = 0; k < TILE_POINTS / 16; k += 2) {
         uint32_t blocks[4];
-        load_transposed(
+        load_matrices<true>(
             blocks, gradients + (2 * k + lane / 8) * gradient_row + place * 128 + lane % 8 * 16);
         warp_product(rows_alike, ones, ones, blocks[0], blocks[1]);
         warp_product(rows_alike, ones, ones, blocks[2], blocks[3]);
