@@ -49,7 +49,7 @@ class ClassifierPass(Pass):
             device, plan.convolutions, plan.batch, parameters, sampling.inputs
         )
         self._convolutions = layers
-        self._parts.append(layers)
+        self._allocated += layers.arrays
         offset = sum(shape.parameters for shape in plan.convolutions)
         head = self._head(parameters[offset:], random_seed, step)
         self._launches += [*layers.forward, *head, *layers.backward]

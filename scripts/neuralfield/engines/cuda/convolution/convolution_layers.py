@@ -26,18 +26,13 @@ class _Stage:
     gradients: Array
     parts: Array  # float32, shape (parts, parameters); the parts of the gradient
 
-    @property
-    def memory_bytes(self) -> int:
-        arrays = (self.values, self.winners, self.gradients, self.parts)
-        return sum(array.nbytes for array in arrays)
-
 
 class ConvolutionLayers:
     """The launches of convolutions with these shapes; `images` are the inputs of the first one.
 
     `parameters` begin with those of the first convolution. `forward` writes `values`; `backward`
-    reads the gradients of `values` from `gradients` (None without convolutions). With `is_spread`,
-    layers are divided into blocks for at least three quarters of the GPU's multiprocessors if
+    reads the gradients of `values` from `gradients` (None without convolutions). `arrays` are all
+    that have been allocated. With `is_spread`, layers are divided into blocks for at least three quarters of the GPU's multiprocessors if
     possible, however small the batch is.
     """
 
@@ -54,16 +49,13 @@ class ConvolutionLayers:
         self._device, self._batch, self._is_spread = device, batch, is_spread
         self._multiprocessors, _ = gpu_limits(device)
         self._stages: list[_Stage] = []
+        self.arrays: list[Array] = []
         self.forward: list[Launch] = []
         self.backward: list[Launch] = []
         self.values, self.gradients = images, None
         for shape in shapes:
             self._add(shape, parameters)
             parameters = parameters[shape.parameters :]
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(stage.memory_bytes for stage in self._stages)
 
     def partial_gradients(self) -> list[PartialGradient]:
         """Return the partial gradients of each layer's weights and biases."""
@@ -104,7 +96,8 @@ class ConvolutionLayers:
         self.values, self.gradients = stage.values, stage.gradients
 
     def _zeros(self, shape: tuple[int, int], dtype: str = "float32") -> Array:
-        return self._device.xp.zeros(shape, dtype=dtype)
+        self.arrays.append(self._device.xp.zeros(shape, dtype=dtype))
+        return self.arrays[-1]
 
 
 def _launch(module: Any, name: str, plan: KernelPlan, arguments: tuple[Any, ...]) -> Launch:

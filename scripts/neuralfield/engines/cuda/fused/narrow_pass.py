@@ -124,7 +124,7 @@ class NarrowPass(FusedPass):
         grids = GridFeatures(network, buffers, layout)
         self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
         self._table = make_table_gradient(self._device, network, self.batch, layout)
-        self._parts.append(self._table)
+        self._allocated += self._table.arrays
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 

@@ -86,7 +86,7 @@ class BlockGradient:
         self._kernel = compile_kernel("portable/grid_blocks.cu", "grid_block_sums", constants)
         rows, features = network.table_shape
         self.array = device.xp.zeros(-(-rows * features // 4) * 4, np.float32)
-        self.memory_bytes = self.array.nbytes
+        self.arrays = [self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool

@@ -51,7 +51,7 @@ class ComplexPass(Pass):
         parameters = self._zeros(count)
         real_buffers = replace(buffers, parameters=parameters, offsets=offsets)
         real_pass = pass_type(replace(given, buffers=real_buffers))
-        self._parts.append(real_pass)
+        self._allocated += real_pass._allocated
         self.name, self.loss_partials = real_pass.name, real_pass.loss_partials
         partials = dict(zip(network.parameter_names, real_pass.partial_gradients(), strict=True))
 

@@ -48,7 +48,8 @@ class TableGradient(Protocol):
     """The gradient of the table, scaled as the gradients of features are; float32, shape (table's
     rows * features,) and up to three numbers more."""
 
-    memory_bytes: int
+    arrays: list[Array]
+    """Everything that has been allocated for each training."""
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
@@ -114,8 +115,7 @@ class _ImageGradient:
         self._corners = asarray(starts), asarray(corners)
         self._sums = device.xp.zeros(sum(sums) * network.table_shape[1], np.float32)
         self.array = _zeros_for_gradient(device, network)
-        arrays = (*self._across, *self._down, *self._corners, self._sums, self.array)
-        self.memory_bytes = sum(array.nbytes for array in arrays)
+        self.arrays = [*self._across, *self._down, *self._corners, self._sums, self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
@@ -182,7 +182,7 @@ class _PointGradient:
         self._levels, self._count = len(network.levels), math.prod(network.table_shape)
         self._sums = device.xp.zeros(self._count, np.int64)
         self.array = _zeros_for_gradient(device, network)
-        self.memory_bytes = self._sums.nbytes + self.array.nbytes
+        self.arrays = [self._sums, self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool

@@ -47,7 +47,7 @@ class LayerPass(Pass):
         network, batch, buffers = given.network, given.batch, given.buffers
         self._network, self._batch, self._buffers = network, batch, buffers
         self._forward = LayerForward(given.device, network, buffers, given.precision, trained=True)
-        self._parts.append(self._forward)
+        self._allocated += self._forward.arrays
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
         self._multiprocessors = given.device.xp.cuda.Device().attributes["MultiProcessorCount"]
         self._partials: dict[str, PartialGradient] = {}
@@ -58,7 +58,7 @@ class LayerPass(Pass):
         if network.encoding == "hashgrid":
             layout = self._forward.feature_layout
             self._table = make_table_gradient(given.device, network, batch, layout)
-            self._parts.append(self._table)
+            self._allocated += self._table.arrays
             if not self._table.keeps_all:
                 gradient_bytes += widths[0] * np.dtype(dtype).itemsize
         row_bytes = self._forward.row_bytes(keep=True) + gradient_bytes

@@ -46,7 +46,7 @@ class MuonStage:
 
     `scalars` has the structs Scalars of `step_scalars.cuh` for two steps; `step` has the number of
     finished steps, including this one. In mixed precision, products are of fp16 matrices, with sums
-    in float32.
+    in float32. `arrays` have been allocated for the products.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class MuonStage:
         longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
         are_small = is_mixed and longest == 1
         table = np.zeros(len(matrices), _MATRIX)
-        self._arrays: list[Array] = []
+        self.arrays: list[Array] = []
         for line, matrix in zip(table, matrices, strict=True):
             length, width = _padded(matrix.direction.shape)
             shapes = [(length, width)] * 2 + [(width, width)] * 2
             arrays = [] if are_small else [device.xp.zeros(shape, dtype) for shape in shapes]
-            self._arrays += arrays
+            self.arrays += arrays
             _fill(line, matrix, [array.data.ptr for array in arrays] or [0] * len(shapes))
         on_gpu, count = device.asarray(table.view(np.uint8)), len(matrices)
         constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
@@ -89,10 +89,6 @@ class MuonStage:
             ]
         last = (on_gpu, np.int32(NEWTON_SCHULZ_STEPS - 1), scalars, step)
         self._launches[-1] = Launch(move_weights, grid, last)
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self._arrays)
 
     def launch(self) -> None:
         """Put the stage on the current stream, after the kernel that writes the directions."""

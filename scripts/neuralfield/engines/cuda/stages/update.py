@@ -113,7 +113,7 @@ class UpdateStage:
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
         self._launches: list[Callable[[], None]] = []
-        self._muon: MuonStage | None = None
+        muon: MuonStage | None = None
         if is_clipped:
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
             summing = (works_on_gpu, summed, xp.zeros(len(works)), clip_factor, blocks_done)
@@ -127,7 +127,8 @@ class UpdateStage:
                 _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
                 for name, direction in directions.items()
             ]
-            self._muon = MuonStage(device, matrices, scalars, step, precision)
+            muon = MuonStage(device, matrices, scalars, step, precision)
+            self._working += muon.arrays
         self._arguments = (
             *(works_on_gpu, parameters, moment1, moment2, loss_partials, self.totals),
             *(scalars, schedule, step, blocks_done, summed, clip_factor, direction_squares),
@@ -135,14 +136,13 @@ class UpdateStage:
         kernel = module.get_function("update")
         blocks = len(works) + 1
         self._launches.append(DependentLaunch(device, kernel, blocks, THREADS, self._arguments))
-        if self._muon:
-            self._launches.append(self._muon.launch)
+        if muon:
+            self._launches.append(muon.launch)
 
     @property
     def memory_bytes(self) -> int:
         """The bytes of the optimizer's state and of its working arrays."""
-        muon = self._muon.memory_bytes if self._muon else 0
-        return muon + sum(array.nbytes for array in (*self._moments, *self._working))
+        return sum(array.nbytes for array in (*self._moments, *self._working))
 
     def set_step(self, first_step: int) -> None:
         """Set the number of finished steps to `first_step`, on the current stream."""

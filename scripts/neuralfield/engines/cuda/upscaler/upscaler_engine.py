@@ -79,7 +79,7 @@ class UpscalerPass(Pass):
         self._layers = ConvolutionLayers(
             device, shapes, batch, parameters, sampling.inputs, is_spread=True
         )
-        self._parts.append(self._layers)
+        self._allocated += self._layers.arrays
         multiprocessors, _ = gpu_limits(device)
         blocks = min(-(-targets.size // THREADS), multiprocessors)
         self.loss_partials = self._zeros((blocks, 2), "float64")
