@@ -55,7 +55,7 @@ class ClassifierPass(Pass):
         self._launches += [*layers.forward, *head, *layers.backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        found = self._convolutions.partial_gradients()
+        found = [*self._convolutions.partial_gradients]
         offsets = self._plan.part_offsets
         for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
             parts = (self._dense_parts, len(self._dense_parts), offsets[-1], out)

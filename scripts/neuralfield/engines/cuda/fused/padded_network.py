@@ -16,9 +16,6 @@ from neuralfield.system.device import Array, Device
 TILE_THREADS = 128
 """Number of threads of a warpgroup, which works on a tile."""
 
-SHARED_LIMIT_BYTES = 232_448
-"""Maximum shared memory of a block with compute capability 9.0."""
-
 _LEAST_CAPABILITY = 80
 """Minimum compute capability, times 10, with the instructions that products of warps need."""
 

@@ -16,9 +16,9 @@ from neuralfield.engines.cuda.fused.narrow_pass import (
     narrow_network,
 )
 from neuralfield.engines.cuda.fused.padded_network import (
-    SHARED_LIMIT_BYTES,
     TILE_THREADS,
     PaddedNetwork,
+    shared_limit_bytes,
 )
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
@@ -72,7 +72,7 @@ class NarrowBatch:
         shape = narrow_network(alone.network, _WORKERS)
         if _reducer_sums(shape) > _MOST_REDUCER_SUMS:
             return "sums that do not fit in registers"
-        if _batch_bytes(shape, alone) > SHARED_LIMIT_BYTES:
+        if _batch_bytes(shape, alone) > shared_limit_bytes(90):
             return "buffers that do not fit in shared memory"
         return None
 

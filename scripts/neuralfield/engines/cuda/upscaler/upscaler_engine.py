@@ -95,7 +95,7 @@ class UpscalerPass(Pass):
         self._launches += [*self._layers.forward, loss, *self._layers.backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        return self._layers.partial_gradients()
+        return self._layers.partial_gradients
 
 
 class UpscalerCudaEngine(RecordedEngine[CropSampling]):
