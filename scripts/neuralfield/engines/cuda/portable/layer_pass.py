@@ -80,8 +80,6 @@ class LayerPass(Pass):
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
         """Return why this pass cannot be used, or None; a compute capability of 75 is 7.5."""
-        if precision not in ("float32", "mixed"):
-            return f"precision {precision}"
         reason = network.unsupported_reason(precision)
         reason = reason or unsupported_reason(network, compute_capability)
         if reason is None and not 1 <= batch.channels <= 4:
