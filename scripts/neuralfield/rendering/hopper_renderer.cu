@@ -65,10 +65,10 @@ __device__ __forceinline__ void forward(const TileBuffer& buffer, const Constant
                                         Sums& sums, const Stream& stream, RingPlace& place) {
 #pragma unroll 1
     for (int layer = 1; layer < HIDDEN; ++layer) {
-        for_width_of(layer - 1, [&](auto kind) {
+        for_kind_of<Width>(layer - 1, [&](auto kind) {
             activate<width_after[kind.value]>(buffer, constants, layer - 1, sums);
         });
-        for_shape_of(layer, [&](auto kind) {
+        for_kind_of<Shape>(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
             multiply<fan_in(kind.value), columns, RESIDENT>(sums, buffer.tile, stream, place);
             forget_sums<columns / 2>(sums);

@@ -13,7 +13,6 @@ from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     WeightStream,
-    listed,
     parameter_offsets,
 )
 from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
@@ -62,7 +61,7 @@ class HopperRenderer:
         )
         width_px, height_px = training_size_px
         constants = shape.constants(stages) | {
-            "PARAMETER_OFFSETS": listed(parameter_offsets(network, arrays.offsets)),
+            "PARAMETER_OFFSETS": parameter_offsets(network, arrays.offsets),
             "TRAINING_WIDTH": width_px,
             "TRAINING_HEIGHT": height_px,
         }

@@ -13,8 +13,7 @@ from neuralfield.engines.cuda.classifier import classifier_engine
 from neuralfield.engines.cuda.classifier.classifier_pass import head_constants, unsupported_reason
 from neuralfield.engines.cuda.classifier.classifier_plan import classifier_plan
 from neuralfield.engines.cuda.classifier.sampling import brightness_table, image_sampling_constants
-from neuralfield.engines.cuda.convolution import convolution_plan
-from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape
+from neuralfield.engines.cuda.convolution.convolution_plan import ConvolutionShape, kernel_plans
 from neuralfield.nn import ops
 from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError
@@ -144,10 +143,8 @@ def test_tiles_cover_everything_and_have_room(batch):
     """For all shapes: an output without a thread would be missing in the result."""
     for shape in SHAPES:
         high, wide = shape.sides_out
-        plans = {
-            name: getattr(convolution_plan, f"{name.lower()}_plan")(shape, batch, 132)
-            for name in ("FORWARD", "BACKWARD", "GRADIENT")
-        }
+        plans = kernel_plans(shape, batch, 132)
+        assert plans is not None
         for plan in plans.values():
             assert plan.threads <= 512 and 0 < plan.shared_bytes <= 64 << 10
         forward = _own(plans["FORWARD"], "FORWARD_")

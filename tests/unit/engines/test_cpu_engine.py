@@ -12,7 +12,7 @@ from make_objective import make_objective
 from numba import njit
 
 from neuralfield import fields
-from neuralfield.engines import thread_pool
+from neuralfield.engines import kernel_plan, thread_pool
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu import cut as cpu_cut
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
@@ -237,7 +237,7 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
 def test_all_activations_that_there_is_code_for_are_taken():
     known = (*functions.ACTIVATIONS, *functions.ROW_ACTIVATIONS)
-    assert known == cpu_engine._COVERED["activation"]
+    assert known == kernel_plan.ACTIVATIONS
 
 
 def kernels_have_fma() -> bool:

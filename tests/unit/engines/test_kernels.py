@@ -50,6 +50,7 @@ def test_every_kernel_finds_what_it_includes(path):
 def test_constants_are_written_so_that_they_read_back():
     lines = source.define_lines({"A": 3, "B": 0.1, "C": True, "D": "5ull", "E": 1e-8})
     assert lines == ("#define A 3\n#define B 0.1\n#define C 1\n#define D 5ull\n#define E 1e-08\n")
+    assert source.define_lines({"F": [(1, "2u"), (True, 0.5)]}) == "#define F {{1, 2u}, {1, 0.5}}\n"
 
 
 @pytest.mark.parametrize(
@@ -105,15 +106,16 @@ def test_the_sampling_kernel_has_the_constants_of_the_way_to_sample(settings, sa
     constants = sampling_constants(objective, network, batch)
     assert constants["SAMPLING"] == sampling
     assert ("BLOCK_ROWS" in constants) == (sampling == 1)
+    assert isinstance(hash(tuple(constants.items())), int)  # batches are grouped by constants
 
 
 @pytest.mark.parametrize(
     ("width", "height", "count", "expected"),
     [
-        (384, 256, 4096, (52, "{16u, 20u, 25u}", "{9u, 13u, 16u}", "unsigned int")),
-        (300, 300, 1, (1, "{90000u}", "{55627u}", "unsigned long long")),
-        (60_000, 1, 50_000, (1, "{1u, 2u}", "{1u, 1u}", "unsigned int")),
-        (90_000, 1, 50_000, (1, "{1u, 2u}", "{1u, 1u}", "unsigned long long")),
+        (384, 256, 4096, (52, ("16u", "20u", "25u"), ("9u", "13u", "16u"), "unsigned int")),
+        (300, 300, 1, (1, ("90000u",), ("55627u",), "unsigned long long")),
+        (60_000, 1, 50_000, (1, ("1u", "2u"), ("1u", "1u"), "unsigned int")),
+        (90_000, 1, 50_000, (1, ("1u", "2u"), ("1u", "1u"), "unsigned long long")),
     ],
 )
 def test_kernels_know_the_blocks_and_use_64_bits_where_products_need_them(

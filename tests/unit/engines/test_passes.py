@@ -4,7 +4,6 @@ import pytest
 from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
-from neuralfield.engines.cuda.fused import narrow_network as narrow
 from neuralfield.engines.cuda.fused import narrow_pass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -109,9 +108,8 @@ def test_no_block_of_the_narrow_pass_is_larger_than_a_multiprocessor(activation,
         tiles = narrow_pass._block_tiles(network, 90)
         if tiles is None:
             continue
-        shape = narrow.narrow_network(network, tiles)
-        parts = narrow.matrices_bytes, narrow.tiles_bytes, narrow.fixed_bytes
-        assert sum(part(shape) for part in parts) <= 227 * 1024
+        shape = narrow_pass.narrow_network(network, tiles)
+        assert narrow_pass._block_bytes(shape) <= 227 * 1024
         sums = sum(shape.widths[index] for index in shape.matrices) // 2
         registers = {2: 255, 3: 168, 4: 128}[tiles]
         assert sums + shape.widest < registers

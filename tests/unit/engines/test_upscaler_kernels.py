@@ -5,13 +5,9 @@ from kernel_texts import Addressed, complaints_of_compiler, nvrtc, recorded_kern
 from test_engines import GPU, engine_for
 from test_upscaler import make_task, rings
 
-from neuralfield.engines.cuda.convolution.convolution_plan import (
-    backward_plan,
-    forward_plan,
-    gradient_plan,
-)
+from neuralfield.engines.cuda.convolution.convolution_plan import kernel_plans
 from neuralfield.engines.cuda.upscaler import upscaler_engine
-from neuralfield.engines.cuda.upscaler.upscaler_pass import layer_shapes
+from neuralfield.engines.cuda.upscaler.upscaler_engine import layer_shapes
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
@@ -45,9 +41,9 @@ def test_its_layers_have_no_padding_and_relu_but_for_the_last():
 @pytest.mark.parametrize("crops", [1, 2, 4, 24])
 def test_every_multiprocessor_has_work_however_few_crops_there_are(crops):
     for shape in layer_shapes(objective_of(rings(60, 50, 3), **USUAL))[1:-1]:
-        for plan in (forward_plan, backward_plan, gradient_plan):
-            spread = plan(shape, crops, 132, 99)
-            assert spread is not None
+        plans = kernel_plans(shape, crops, 132, 99)
+        assert plans is not None
+        for spread in plans.values():
             blocks = spread.grid[0] * spread.grid[1] * spread.grid[2]
             assert 99 <= blocks <= 2 * 132
 

@@ -17,14 +17,7 @@ from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.cpu.encoding import GridGradient, activation_numbers, encoding_numbers
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.kernel_plan import (
-    ACTIVATIONS,
-    ENCODINGS,
-    LOSSES,
-    OUTPUTS,
-    NetworkPlan,
-    network_plan,
-)
+from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS, NetworkPlan, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import unclipped
@@ -33,9 +26,6 @@ from neuralfield.tasks.image.image_objective import ImageObjective
 
 if TYPE_CHECKING:
     from neuralfield.engines.cpu.kernels.layout import Layout
-
-_COVERED = {"encoding": ENCODINGS, "activation": ACTIVATIONS, "output": OUTPUTS, "loss": LOSSES}
-"""Everything that the kernels have code for."""
 
 
 class CpuEngine:
@@ -183,7 +173,7 @@ def unsupported_reason(objective: ImageObjective, precision: str, device: Device
     found = unsupported_network_reason(network_plan(objective.network))
     if found is not None:
         return found
-    if objective.loss not in _COVERED["loss"]:
+    if objective.loss not in LOSSES:
         return f"the cpu engine does not cover the loss {objective.loss}"
     optimizer = unclipped(objective.optimizer)
     if not isinstance(optimizer, COVERED):
@@ -195,12 +185,8 @@ def unsupported_network_reason(plan: NetworkPlan) -> str | None:
     """Return the reason why the cpu engine's kernels cannot run a network, or None."""
     if importlib.util.find_spec("numba") is None:
         return "the cpu engine needs Numba, which is not installed"
-    activations = (layer.activation for layer in plan.layers[:-1])
-    parts = [("encoding", plan.encoding), *(("activation", name) for name in activations)]
-    for kind, part in (*parts, ("output", plan.output)):
-        if part not in _COVERED[kind]:
-            return f"the cpu engine does not cover the {kind} {part}"
-    return None
+    part = plan.unsupported_reason()
+    return None if part is None else f"the cpu engine does not cover {part}"
 
 
 def _objective_numbers(

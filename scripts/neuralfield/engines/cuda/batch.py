@@ -16,7 +16,7 @@ from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.recorded_engine import memory_in_words
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingBatch
-from neuralfield.engines.cuda.stages.update_batch import UpdateBatch
+from neuralfield.engines.cuda.stages.update import UpdateBatch
 from neuralfield.system.device import Device
 
 _REMEDY = "train fewer networks in a job (sweeps: batch)"
@@ -38,8 +38,7 @@ class CudaBatch:
             self._update = UpdateBatch(device, [engine.stages.update for engine in engines])
             self._steps = RecordedSteps(device, self._begin, self._launch_step)
             device.synchronize()
-            self._steps.warm_up(self._pass)
-            self._steps.record()
+            self._steps.record(self._pass.launch)
 
     def run(self, first_step: int, count: int) -> None:
         self._steps.run(first_step, count)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -74,13 +74,6 @@ class PassArguments:
     precision: str  # mixed: activations, gradients and products' weights fp16, sums float32
 
 
-class Allocating(Protocol):
-    """A part of an engine that has memory of its own."""
-
-    @property
-    def memory_bytes(self) -> int: ...
-
-
 class Pass(ABC):
     """The forward pass, loss and backward pass of one batch."""
 
@@ -91,13 +84,11 @@ class Pass(ABC):
     def __init__(self, device: Device) -> None:
         self._device = device
         self._allocated: list[Array] = []
-        self._parts: list[Allocating] = []
         self._launches: list[Callable[[], None]] = []
 
     @property
     def memory_bytes(self) -> int:
-        own = sum(array.nbytes for array in self._allocated)
-        return own + sum(part.memory_bytes for part in self._parts)
+        return sum(array.nbytes for array in self._allocated)
 
     @abstractmethod
     def partial_gradients(self) -> list[PartialGradient]:

@@ -1,75 +1,13 @@
 // A tile of a matrix product of fp16 matrices with float32 sums, on tensor cores, by 8 warps.
 //
-// All sizes are multiples of the tiles': callers pad. Instructions: mma, ldmatrix and cp.async of
-// the PTX ISA; m16n8k8 and plain copies before compute capability 8.0.
+// All sizes are multiples of the tiles': callers pad.
 #pragma once
 
 #include "element.cuh"
+#include "warp_instructions.cuh"
 
 #define PRODUCT_THREADS 256
 #define PRODUCT_DEPTH 32  // depth of the slices that are held in shared memory
-
-__device__ __forceinline__ unsigned int shared_address(const void* pointer) {
-    return static_cast<unsigned int>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void copy_16_bytes(__half* target, const __half* source) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared_address(target)),
-                 "l"(source)
-                 : "memory");
-#else
-    *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
-#endif
-}
-
-__device__ __forceinline__ void end_copies_of_slice() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-#endif
-}
-
-// Waits until all slices except the newest `pending` have been copied.
-template <int pending>
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
-#endif
-}
-
-template <bool TRANSPOSED>
-__device__ __forceinline__ void load_matrices(unsigned int (&parts)[4], const __half* row) {
-    if (TRANSPOSED)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
-                     : "r"(shared_address(row))
-                     : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                     : "=r"(parts[0]), "=r"(parts[1]), "=r"(parts[2]), "=r"(parts[3])
-                     : "r"(shared_address(row))
-                     : "memory");
-}
-
-// sums (16 x 8) += a (16 x 16) b (16 x 8)
-__device__ __forceinline__ void multiply_add(float (&sums)[4], const unsigned int (&a)[4],
-                                             const unsigned int (&b)[2]) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};\n"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-        asm volatile(
-            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-            "{%0, %1, %2, %3};\n"
-            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-            : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
-#endif
-}
 
 // A (LINES, WIDTH) matrix in shared memory. Its 16-byte chunks are permuted within each line, so
 // that neither copies nor ldmatrix, which reads 8 lines at one column, have bank conflicts.
@@ -143,13 +81,13 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
 #pragma unroll
     for (int slice = 0; slice < STAGES - 1; ++slice) {
         if (slice < slices) copy_slice(slice);
-        end_copies_of_slice();
+        end_copies();
     }
     for (int slice = 0; slice < slices; ++slice) {
         wait_for_copies<STAGES - 2>();
         __syncthreads();  // all threads see the slice, and none still reads the previous one
         if (slice + STAGES - 1 < slices) copy_slice(slice + STAGES - 1);
-        end_copies_of_slice();
+        end_copies();
         ASlice& a_slice = a_slices[slice % STAGES];
         BSlice(&b_slice)[PARTS] = b_slices[slice % STAGES];
 #pragma unroll
@@ -162,7 +100,7 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
                     A_TRANSPOSED
                         ? a_slice.chunk(k + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2)
                         : a_slice.chunk(row + lane % 16, k / 8 + lane / 16);
-                load_matrices<A_TRANSPOSED>(a_part[i], line);
+                load_matrices<A_TRANSPOSED>(a_part[i], shared_address(line));
             }
 #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
@@ -171,7 +109,8 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
                 for (int j = 0; j < B_PARTS; j += 2) {
                     unsigned int both[4];
                     const int chunk = warp_column / 8 + j + lane / 16;
-                    load_matrices<true>(both, b_slice[part].chunk(k + lane % 16, chunk));
+                    const __half* line = b_slice[part].chunk(k + lane % 16, chunk);
+                    load_matrices<true>(both, shared_address(line));
                     b_part[j][0] = both[0];
                     b_part[j][1] = both[1];
                     b_part[j + 1][0] = both[2];
@@ -181,7 +120,7 @@ __device__ __forceinline__ float matrix_product(const __half* __restrict__ a, si
                 for (int i = 0; i < A_PARTS; ++i)
 #pragma unroll
                     for (int j = 0; j < B_PARTS; ++j)
-                        multiply_add(sums[part][i][j], a_part[i], b_part[j]);
+                        add_product(sums[part][i][j], a_part[i], b_part[j][0], b_part[j][1]);
             }
         }
         if (SUMS && slice == next_summed) {

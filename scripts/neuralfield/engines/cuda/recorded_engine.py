@@ -70,8 +70,7 @@ class RecordedEngine(Generic[AnySampling]):
         self.totals = stages.update.totals
         device.synchronize()
         self._steps = RecordedSteps(device, self._begin, self._launch_step)
-        self._steps.warm_up(stages.sampling, stages.own_pass)
-        self._steps.record()
+        self._steps.record(stages.sampling.launch, stages.own_pass.launch)
 
     def run(self, first_step: int, count: int) -> None:
         """Take `count` steps and add each one's loss and error to `totals`.

@@ -3,19 +3,11 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from neuralfield.system.device import Device
 
 _STEPS_OF_GRAPHS = (16, 1)
-
-
-class Stage(Protocol):
-    """A part of a step."""
-
-    def launch(self) -> None:
-        """Put the stage on the current stream; allocates nothing and waits for nothing."""
-        ...
 
 
 class RecordedSteps:
@@ -37,18 +29,17 @@ class RecordedSteps:
         self._is_profiled = os.environ.get("NEURALFIELD_PROFILE") == "1"
         self._graphs: list[tuple[int, Any]] = []
 
-    def warm_up(self, *stages: Stage) -> None:
-        """Launch the stages of a step in order, except those that update parameters, so that the
-        one-time work of kernels is done before a capture.
+    def record(self, *launches: Callable[[], None]) -> None:
+        """Record the steps.
+
+        Before that, `launches`, which are the stages of a step in order except those that update
+        parameters, are called once, so that the one-time work of kernels is done before a capture.
         """
         with self.stream:
             self._begin(0)
-            for stage in stages:
-                stage.launch()
+            for launch in launches:
+                launch()
             self.stream.synchronize()
-
-    def record(self) -> None:
-        """Record the steps, after `warm_up`."""
         if not self._is_profiled:
             with named_range(self._cuda, "capture"), self.stream:
                 self._graphs = [(count, self._capture(count)) for count in _STEPS_OF_GRAPHS]

@@ -91,9 +91,15 @@ def read_source(path: Path) -> str:
 
 
 def define_lines(constants: Mapping[str, Any]) -> str:
-    """Return ``#define`` lines; a bool is 0 or 1, and a float has all digits to be read exactly."""
-    plain = {n: int(v) if isinstance(v, bool) else v for n, v in constants.items()}
-    return "".join(f"#define {name} {value!s}\n" for name, value in plain.items())
+    """Return ``#define`` lines; a bool is 0 or 1, a float has all digits to be read exactly, and
+    lists and tuples are arrays or structs."""
+    return "".join(f"#define {name} {_written(value)}\n" for name, value in constants.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "{" + ", ".join(map(_written, value)) + "}"
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 @dataclass(frozen=True)
@@ -156,8 +162,8 @@ def compiled_together(device: Device) -> Iterator[None]:
         _waiting.reset(token)
 
 
-def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
-    """Return the module of a kernel file, which is in the folder of the code that launches it.
+def compile_module(file: str | Path, constants: Mapping[str, Any], prelude: str = "") -> Module:
+    """Return the module of a kernel file; a relative path begins in this folder.
 
     The source text is the constants, then the prelude, then the file.
     """
@@ -166,15 +172,20 @@ def compile_module(path: Path, constants: Mapping[str, Any], prelude: str = "") 
     options = ("--std=c++17",)
     if cupy.cuda.Device().compute_capability == "90":
         options += ("-arch=sm_90a",)  # unlocks this GPU's own instructions, such as wgmma
-    code = define_lines({**SHARED_NUMBERS, **constants}) + prelude + read_source(path)
+    text = read_source(Path(__file__).parent / file)
+    code = define_lines({**SHARED_NUMBERS, **constants}) + prelude + text
     return Module(code, options)
 
 
 def compile_kernel(
-    path: Path, name: str, constants: Mapping[str, Any], prelude: str = "", shared_bytes: int = 0
+    file: str | Path,
+    name: str,
+    constants: Mapping[str, Any],
+    prelude: str = "",
+    shared_bytes: int = 0,
 ) -> Any:
     """Compile a kernel file, see `compile_module`, and return one of its kernels.
 
     `shared_bytes` is the dynamic shared memory of a block.
     """
-    return compile_module(path, constants, prelude).get_function(name, shared_bytes)
+    return compile_module(file, constants, prelude).get_function(name, shared_bytes)

@@ -36,15 +36,11 @@ def put_row(table, layer, row, column, source, frequency, factors):
 def put_complex_row(table, layer, row, source, frequency, factors):
     """Write a row of A, or of B after all rows of A, to both of its places in the matrix."""
     pairs, columns = table[layer, PAIRS], table[layer, COLUMNS]
-    has_imaginary_parts = columns < table[layer, FAN_OUT]
-    if row < pairs:
-        put_row(table, layer, row, 0, source, frequency, factors)
-        if has_imaginary_parts:
-            put_row(table, layer, row + pairs, columns, source, frequency, factors)
-    else:
-        put_row(table, layer, row, 0, source, -frequency, factors)
-        if has_imaginary_parts:
-            put_row(table, layer, row - pairs, columns, source, frequency, factors)
+    is_real = row < pairs
+    put_row(table, layer, row, 0, source, frequency if is_real else -frequency, factors)
+    if columns < table[layer, FAN_OUT]:  # there are imaginary parts
+        other = row + pairs if is_real else row - pairs
+        put_row(table, layer, other, columns, source, frequency, factors)
 
 
 @kernel_part

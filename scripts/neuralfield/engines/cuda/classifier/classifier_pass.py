@@ -1,7 +1,6 @@
 """The pass of classifiers: forward, loss and backward of a batch of images, layer by layer."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass
@@ -50,13 +49,13 @@ class ClassifierPass(Pass):
             device, plan.convolutions, plan.batch, parameters, sampling.inputs
         )
         self._convolutions = layers
-        self._parts.append(layers)
+        self._allocated += layers.arrays
         offset = sum(shape.parameters for shape in plan.convolutions)
         head = self._head(parameters[offset:], random_seed, step)
         self._launches += [*layers.forward, *head, *layers.backward]
 
     def partial_gradients(self) -> list[PartialGradient]:
-        found = self._convolutions.partial_gradients()
+        found = [*self._convolutions.partial_gradients]
         offsets = self._plan.part_offsets
         for layer, (into, out) in enumerate(pairwise(self._plan.sizes)):
             parts = (self._dense_parts, len(self._dense_parts), offsets[-1], out)
@@ -90,7 +89,7 @@ class ClassifierPass(Pass):
         constants = plan.head_constants()
         shared_bytes = _head_bytes(plan, images)
         head = compile_kernel(
-            Path(__file__).with_name("dense_head.cu"),
+            "classifier/dense_head.cu",
             "dense_head",
             constants | head_constants(plan, images, random_seed),
             shared_bytes=shared_bytes,
@@ -100,8 +99,8 @@ class ClassifierPass(Pass):
             *(hidden, gradients, flat_gradients, self.loss_partials),
         )
         launches = [Launch(head, (blocks,), arguments, _HEAD_THREADS, shared_bytes)]
-        path = Path(__file__).with_name("dense_gradient.cu")
-        gradient = compile_kernel(path, "dense_gradient", constants | {"SHARE": share})
+        constants |= {"SHARE": share}
+        gradient = compile_kernel("classifier/dense_gradient.cu", "dense_gradient", constants)
         arguments = (flat, hidden, gradients, self._dense_parts)
         return [*launches, Launch(gradient, (tiles, shares), arguments)]
 

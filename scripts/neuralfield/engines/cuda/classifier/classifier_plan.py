@@ -1,7 +1,7 @@
 """The plain numbers that a classifier's kernels are compiled for: its layers and its batch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -30,11 +30,6 @@ class ClassifierPlan:
     pixels: int  # of an image
 
     @property
-    def layers(self) -> int:
-        """The number of linear layers."""
-        return len(self.sizes) - 1
-
-    @property
     def part_offsets(self) -> list[int]:
         """The indices at which the parts of each linear layer's gradient begin, and the end."""
         offsets = [0]
@@ -45,8 +40,8 @@ class ClassifierPlan:
 
     def head_constants(self) -> dict[str, Any]:
         return {
-            "LAYERS": self.layers,
-            "SIZES": "{" + ", ".join(map(str, self.sizes)) + "}",
+            "LAYERS": len(self.sizes) - 1,
+            "SIZES": self.sizes,
             "BATCH": self.batch,
         }
 
@@ -112,8 +107,7 @@ def _with_linear_layers(
     if len(rates) > 1:
         return "several rates of dropout"
     if convolutions:
-        last = convolutions.pop()
-        convolutions.append(ConvolutionShape(**(vars(last) | {"is_last": True})))
+        convolutions[-1] = replace(convolutions[-1], is_last=True)
     return ClassifierPlan(
         tuple(convolutions),
         tuple(sizes),

@@ -1,12 +1,11 @@
 """The stage of the cuda engine that samples the images of a classifier's batch."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from neuralfield.engines.cuda.classifier.classifier_plan import ClassifierPlan
-from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.system.device import Device
 from neuralfield.system.random_streams import half_bits_of
@@ -32,13 +31,12 @@ class ImageSampling:
         self.inputs = xp.zeros((plan.batch, plan.pixels), dtype="float32")
         self.samples = xp.zeros(plan.batch, dtype="int32")
         self.labels = xp.zeros(plan.batch, dtype="int32")
-        path = Path(__file__).with_name("sample_images.cu")
         constants = image_sampling_constants(objective, plan)
-        self._kernel = compile_kernel(path, "sample_images", constants)
-        self._blocks = plan.batch
+        kernel = compile_kernel("classifier/sample_images.cu", "sample_images", constants)
         brightness = device.asarray(brightness_table(objective))
         every = (step, self.images, self._all_labels, brightness)
-        self._arguments = (*every, self.inputs, self.samples, self.labels)
+        arguments = (*every, self.inputs, self.samples, self.labels)
+        self.launch = Launch(kernel, (plan.batch,), arguments)
 
     def memory_report(self) -> dict[str, int]:
         return {
@@ -46,9 +44,6 @@ class ImageSampling:
             "labels": self._all_labels.nbytes,
             "batch": self.inputs.nbytes + self.samples.nbytes + self.labels.nbytes,
         }
-
-    def launch(self) -> None:
-        self._kernel((self._blocks,), (THREADS,), self._arguments)
 
 
 def brightness_table(objective: ClassifierObjective) -> np.ndarray:

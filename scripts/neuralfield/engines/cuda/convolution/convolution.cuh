@@ -23,25 +23,20 @@ __device__ __forceinline__ int place_out(int channel, int y, int x) {
                 : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
 }
 
+template <int WIDE>
+struct __align__(4 * WIDE) Numbers {
+    float of[WIDE];
+};
+
 // Loads COUNT neighbouring numbers of shared memory, WIDE at a time; COUNT and the address are
 // multiples of WIDE.
 template <int WIDE, int COUNT>
 __device__ __forceinline__ void load_row(const float* at, float (&numbers)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; i += WIDE) {
-        if (WIDE == 4) {
-            const float4 four = *(const float4*)(at + i);
-            numbers[i] = four.x;
-            numbers[i + 1] = four.y;
-            numbers[i + 2] = four.z;
-            numbers[i + 3] = four.w;
-        } else if (WIDE == 2) {
-            const float2 two = *(const float2*)(at + i);
-            numbers[i] = two.x;
-            numbers[i + 1] = two.y;
-        } else {
-            numbers[i] = at[i];
-        }
+        const Numbers<WIDE> loaded = *(const Numbers<WIDE>*)(at + i);
+#pragma unroll
+        for (int j = 0; j < WIDE; ++j) numbers[i + j] = loaded.of[j];
     }
 }
 

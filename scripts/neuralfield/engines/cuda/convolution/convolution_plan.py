@@ -93,14 +93,23 @@ class KernelPlan:
     shared_bytes: int
 
 
-def forward_plan(
+def kernel_plans(
     shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
-) -> KernelPlan | None:
-    """Plan the kernel `convolve`, or return None if no plan fits into a block's limits.
+) -> dict[str, KernelPlan] | None:
+    """Plan the kernels of a convolution, or return None if one does not fit into a block's limits.
 
-    The work is divided until there are `least_blocks` blocks, or as many as possible.
+    The plans of `convolve`, `gradients_back` and `gradient` are under the prefixes of their
+    constants: FORWARD, BACKWARD and GRADIENT; the first side of the last one's grid is the number
+    of parts. Work is divided until there are `least_blocks` blocks, or as many as possible.
     """
-    return _first_of(_forward_plans(shape, batch, multiprocessors), least_blocks)
+    kernels = {"FORWARD": _forward_plans, "BACKWARD": _backward_plans, "GRADIENT": _gradient_plans}
+    found = {}
+    for prefix, plans in kernels.items():
+        plan = _first_of(plans(shape, batch, multiprocessors), least_blocks)
+        if plan is None:
+            return None
+        found[prefix] = plan
+    return found
 
 
 def _forward_plans(
@@ -139,16 +148,8 @@ def _forward_plans(
             "THREADS": split * units,
         }
         floats = max(images * image + weights, sums)
-        if 4 * floats <= SHARED_LIMIT_BYTES:
-            grid = (-(-batch // images), -(-high // band), -(-groups_all // groups))
-            yield _plan("FORWARD", constants, grid, floats)
-
-
-def backward_plan(
-    shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
-) -> KernelPlan | None:
-    """Plan the kernel `gradients_back`, with the arguments and result of `forward_plan`."""
-    return _first_of(_backward_plans(shape, batch, multiprocessors), least_blocks)
+        grid = (-(-batch // images), -(-high // band), -(-groups_all // groups))
+        yield _plan("FORWARD", constants, grid, floats)
 
 
 def _backward_plans(
@@ -188,18 +189,8 @@ def _backward_plans(
             "THREADS": split * units,
         }
         floats = max(images * image + weights, split * units * (tile * group | 1))
-        if 4 * floats <= SHARED_LIMIT_BYTES:
-            grid = (-(-batch // images), -(-shape.height // band), -(-groups_all // groups))
-            yield _plan("BACKWARD", constants, grid, floats)
-
-
-def gradient_plan(
-    shape: ConvolutionShape, batch: int, multiprocessors: int, least_blocks: int = 1
-) -> KernelPlan | None:
-    """Plan the kernel `gradient`, with the arguments and result of `forward_plan`; the first side
-    of its grid is the number of parts.
-    """
-    return _first_of(_gradient_plans(shape, batch, multiprocessors), least_blocks)
+        grid = (-(-batch // images), -(-shape.height // band), -(-groups_all // groups))
+        yield _plan("BACKWARD", constants, grid, floats)
 
 
 def _gradient_plans(
@@ -254,9 +245,8 @@ def _gradient_plans(
         }
         staged_floats = images * (image + gradients) + image_stride
         floats = max(staged_floats, split * units * (shape.kernel * group | 1))
-        if 4 * floats <= SHARED_LIMIT_BYTES:
-            parts = min(-(-batch * bands // images), blocks)
-            yield _plan("GRADIENT", constants, (parts, *cuts), floats)
+        parts = min(-(-batch * bands // images), blocks)
+        yield _plan("GRADIENT", constants, (parts, *cuts), floats)
 
 
 def unsupported_reason(shape: ConvolutionShape) -> str | None:
@@ -265,8 +255,7 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
         return f"a kernel wider than {WIDEST_KERNEL}"
     if shape.pool > WIDEST_POOL:
         return f"windows of pooling wider than {WIDEST_POOL}"
-    plans = (plan(shape, 1, 1) for plan in (forward_plan, backward_plan, gradient_plan))
-    if any(plan is None for plan in plans):
+    if kernel_plans(shape, 1, 1) is None:
         return (
             f"images of {shape.width} x {shape.height} with {shape.channels_in} channels: "
             "their rows do not fit into a block of threads"
@@ -275,10 +264,12 @@ def unsupported_reason(shape: ConvolutionShape) -> str | None:
 
 
 def _first_of(plans: Iterable[KernelPlan], least_blocks: int) -> KernelPlan | None:
-    """Return the first plan with at least `least_blocks` blocks, otherwise the first one with the
-    most blocks, or None if there is no plan."""
+    """Return the first plan that fits into shared memory and has at least `least_blocks` blocks,
+    otherwise the first one with the most blocks, or None if no plan fits."""
     most: KernelPlan | None = None
     for plan in plans:
+        if plan.shared_bytes > SHARED_LIMIT_BYTES:
+            continue
         if prod(plan.grid) >= least_blocks:
             return plan
         if most is None or prod(plan.grid) > prod(most.grid):

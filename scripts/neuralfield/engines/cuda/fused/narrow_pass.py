@@ -6,26 +6,19 @@ hash grids and their gradients; see `narrow_pass.cu`.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
-from neuralfield.engines.cuda.fused.fused_pass import FusedPass
-from neuralfield.engines.cuda.fused.narrow_network import (
-    fixed_bytes,
-    kernel_constants,
-    kernel_prelude,
-    matrices_bytes,
-    narrow_network,
-    tiles_bytes,
-)
+from neuralfield.engines.cuda.fused.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     addresses,
     shared_limit_bytes,
 )
+from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
 from neuralfield.engines.cuda.launch import Launch, compute_capability, gpu_limits
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
@@ -34,13 +27,24 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
     table_partial,
 )
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import (
+    ACTIVATIONS_WITH_KEPT_DERIVATIVES,
+    MIXED_GRADIENT_SCALE,
+    TILE_ROWS,
+    BatchPlan,
+    NetworkPlan,
+)
 from neuralfield.system.device import Array
 
 _WIDEST = 64
 _MOST_SUMS = {4: 24, 3: 64, 2: 128, 1: 128}
 """Maximum number of gradient sums of a thread, by the number of tiles that a block works on at
 once."""
+
+_AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
+"""Rows of the matrix with a layer's biases, rows of the one with a first layer of two coordinates,
+and columns of the one with the output's weights: see put_affine of narrow_pass.cuh, and put_output
+of narrow_output.cuh."""
 
 LAUNCH_TILES, _TILE = 5.0, 0.7
 """Times on an H200, as multiples of the time of a tile that has a multiprocessor to itself: the
@@ -69,10 +73,10 @@ class NarrowPass(FusedPass):
         self.arguments = self._arguments_of(
             [features, gradients, self._stream.array, *none, *weights, *none, *biases]
         )
-        path, shared_bytes = Path(__file__).with_name("narrow_pass.cu"), _block_bytes(shape)
+        file, shared_bytes = "fused/narrow_pass.cu", _block_bytes(shape)
         constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
         prelude = "" if self.by_warps else kernel_prelude(shape)
-        kernel = compile_kernel(path, "narrow_pass", constants, prelude, shared_bytes)
+        kernel = compile_kernel(file, "narrow_pass", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
         self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
@@ -120,7 +124,7 @@ class NarrowPass(FusedPass):
         grids = GridFeatures(network, buffers, layout)
         self._launches.insert(0, grids.launch(buffers.inputs, rows, rows, features))
         self._table = make_table_gradient(self._device, network, self.batch, layout)
-        self._parts.append(self._table)
+        self._allocated += self._table.arrays
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 
@@ -148,4 +152,50 @@ def _sums(shape: PaddedNetwork) -> int:
 
 def _block_bytes(shape: PaddedNetwork) -> int:
     """Return the shared memory of a block, in bytes."""
-    return matrices_bytes(shape) + tiles_bytes(shape) + fixed_bytes(shape)
+    buffers = len(shape.matrices) + 3
+    if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
+        buffers += len(shape.hidden) - 1
+    tiles_bytes = shape.block_tiles * buffers * shape.tile_bytes
+    return matrices_bytes(shape) + tiles_bytes + fixed_bytes(shape)
+
+
+def narrow_network(network: NetworkPlan, block_tiles: int) -> PaddedNetwork:
+    """Describe a network for blocks that work on `block_tiles` tiles at once."""
+    return PaddedNetwork(network, {256: block_tiles})
+
+
+def kernel_constants(shape: PaddedNetwork, batch: BatchPlan) -> dict[str, Any]:
+    """Return the constants of the kernel's source."""
+    return {
+        **shape.constants(len(shape.matrices)),
+        **batch.constants(),
+        "STAGE_BYTES": 2 * shape.widest**2,
+        "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
+        "SHARED_BYTES": fixed_bytes(shape),
+    }
+
+
+def kernel_prelude(shape: PaddedNetwork) -> str:
+    """Write the matrix products for the network's widths, as text before the kernel's source."""
+    widths = {shape.widths[index] for index in shape.matrices}
+    operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
+    return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})
+
+
+def matrices_bytes(shape: PaddedNetwork) -> int:
+    """Return the shared memory of the weights, in bytes."""
+    return 2 * shape.widest**2 * len(shape.matrices)
+
+
+def fixed_bytes(shape: PaddedNetwork) -> int:
+    """Return an upper bound on the size of the struct Shared of narrow_pass.cuh, in bytes."""
+    hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
+    arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
+    affine_rows = _AFFINE_ROWS * len(shape.matrices)
+    affine_rows += _FIRST_AFFINE_ROWS * (hidden - len(shape.matrices))
+    constants = 2 * (affine_rows * shape.widest + _OUTPUT_COLUMNS * shape.widths[-1])
+    constants += shape.constants_bytes + 16 * 16
+    notes = 1 if shape.network.has_features else 2
+    tile = max(4 * vector_count(shape) * shape.widest, 16 * notes * TILE_ROWS)
+    tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
+    return arguments + constants + shape.block_tiles * tile + 256

@@ -11,8 +11,8 @@ template <int columns>
 __device__ __forceinline__ void load_operand(uint32_t* operand, const TileBuffer& buffer,
                                              int column) {
     const int block_row = 2 * buffer.warp + buffer.lane / 8 % 2, block = buffer.lane / 16;
-    load_matrices(operand, shared_address(buffer.tile) + buffer.lane % 8 * 16 +
-                               (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
+    load_matrices<false>(operand, shared_address(buffer.tile) + buffer.lane % 8 * 16 +
+                                      (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
 }
 
 // Stores all columns of a thread's left operand in a buffer.

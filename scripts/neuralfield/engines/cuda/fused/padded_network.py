@@ -3,8 +3,7 @@
 See `padded_network.cuh` and `pack.cu`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,6 @@ from neuralfield.system.device import Array, Device
 
 TILE_THREADS = 128
 """Number of threads of a warpgroup, which works on a tile."""
-
-SHARED_LIMIT_BYTES = 232_448
-"""Maximum shared memory of a block with compute capability 9.0."""
 
 _LEAST_CAPABILITY = 80
 """Minimum compute capability, times 10, with the instructions that products of warps need."""
@@ -154,13 +150,13 @@ class PaddedNetwork:
         """Return the constants of a kernel that includes padded_network.cuh."""
         return self.network.constants() | {
             "HIDDEN": len(self.hidden),
-            "WIDTHS": listed(self.widths),
-            "REAL_WIDTHS": listed(layer.values_out for layer in self.hidden),
+            "WIDTHS": self.widths,
+            "REAL_WIDTHS": [layer.values_out for layer in self.hidden],
             "INPUT_WIDTH": self.input_width,
             "FOURIER_COUNT": self.hidden[0].fan_in // 2,
             "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
-            "FREQUENCIES": listed(f"{layer.frequency!r}f" for layer in self.hidden),
-            "INVERSE_FREQUENCIES": listed(f"{1 / layer.frequency!r}f" for layer in self.hidden),
+            "FREQUENCIES": [f"{layer.frequency!r}f" for layer in self.hidden],
+            "INVERSE_FREQUENCIES": [f"{1 / layer.frequency!r}f" for layer in self.hidden],
             "CHANNELS": self.network.layers[-1].fan_out,
             "BLOCK_TILES": self.block_tiles,
             "STAGES": stages,
@@ -199,15 +195,15 @@ class WeightStream:
         layers = [network.hidden[index] for index in self._matrices]
         constants = {
             "MATRICES": count,
-            "MATRIX_ROWS": listed(layer.fan_in for layer in layers),
-            "MATRIX_COLUMNS": listed(layer.fan_out for layer in layers),
-            "MATRIX_FACTORS": listed(f"{layer.frequency!r}f" for layer in layers),
-            "MATRIX_OFFSETS": listed(arrays.offsets[f"layers.{i}.weight"] for i in self._matrices),
-            "FORWARD_STARTS": listed(starts[:count]),
-            "BACKWARD_STARTS": listed(backward_starts.get(i, -1) for i in self._matrices),
+            "MATRIX_ROWS": [layer.fan_in for layer in layers],
+            "MATRIX_COLUMNS": [layer.fan_out for layer in layers],
+            "MATRIX_FACTORS": [f"{layer.frequency!r}f" for layer in layers],
+            "MATRIX_OFFSETS": [arrays.offsets[f"layers.{i}.weight"] for i in self._matrices],
+            "FORWARD_STARTS": starts[:count],
+            "BACKWARD_STARTS": [backward_starts.get(i, -1) for i in self._matrices],
             "AS_OPERANDS": as_operands,
         }
-        self._pack = compile_kernel(Path(__file__).with_name("pack.cu"), "pack_weights", constants)
+        self._pack = compile_kernel("fused/pack.cu", "pack_weights", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))
         self._backward_starts = backward_starts
 
@@ -237,11 +233,6 @@ def parameter_offsets(network: NetworkPlan, offsets: Mapping[str, int]) -> list[
 def padded(width: int) -> int:
     """Round a width up to a multiple of 16, which the kernels' products need."""
     return -(-width // 16) * 16
-
-
-def listed(values: Iterable[Any]) -> str:
-    """Write values as a C++ array."""
-    return "{" + ", ".join(str(value) for value in values) + "}"
 
 
 def addresses(arrays: Sequence[Array | None]) -> np.ndarray:

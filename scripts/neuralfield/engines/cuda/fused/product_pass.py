@@ -6,7 +6,6 @@ Matrix products are those of warps, for every GPU of compute capability 8.0 and 
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
 from neuralfield.engines.cuda.fused.fused_pass import FusedPass
@@ -64,8 +63,8 @@ class ProductPass(FusedPass):
             "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
             "SHARED_BYTES": _fixed_bytes(shape),
         }
-        path, shared_bytes = Path(__file__).with_name("product_pass.cu"), _block_bytes(shape)
-        kernel = compile_kernel(path, "product_pass", constants, "", shared_bytes)
+        file, shared_bytes = "fused/product_pass.cu", _block_bytes(shape)
+        kernel = compile_kernel(file, "product_pass", constants, "", shared_bytes)
         threads = 2 * TILE_THREADS
         own = Launch(kernel, (blocks,), (arguments,), threads, shared_bytes)
         self._launches += [self._stream.launch, own]

@@ -53,74 +53,62 @@ struct Kind {
     static constexpr int value = layer;
 };
 
+// What the code for a layer depends on: the width of its values (the last layer has its own code),
+// or its shape, which is the fan-in and the width (the first layer has its own code).
+struct Width {
+    enum { first = 0, end = HIDDEN - 1 };
+
+    __host__ __device__ static constexpr bool is_shared(int a, int b) {
+        return width_after[a] == width_after[b];
+    }
+};
+
+struct Shape {
+    enum { first = 1, end = HIDDEN };
+
+    __host__ __device__ static constexpr bool is_shared(int a, int b) {
+        return width_after[a] == width_after[b] && fan_in(a) == fan_in(b);
+    }
+};
+
 // The code for a shape exists only once, even if several layers have this shape, because the
 // instructions for a few hundred numbers in registers must fit the multiprocessor's cache of
 // 128 KiB. In a set of layers, each bit stands for a layer.
-template <int kind>
-__host__ __device__ constexpr unsigned layers_of_width() {
+template <typename Property, int kind>
+__host__ __device__ constexpr unsigned layers_of() {
     unsigned layers = 0;
-    for (int layer = 0; layer < HIDDEN - 1; ++layer)  // the last one has its own code
-        if (width_after[layer] == width_after[kind]) layers |= 1u << layer;
+    for (int layer = Property::first; layer < Property::end; ++layer)
+        if (Property::is_shared(layer, kind)) layers |= 1u << layer;
     return layers;
 }
 
-template <int kind>
-__host__ __device__ constexpr unsigned layers_of_shape() {
-    unsigned layers = 0;
-    for (int layer = 1; layer < HIDDEN; ++layer)
-        if (width_after[layer] == width_after[kind] && fan_in(layer) == fan_in(kind))
-            layers |= 1u << layer;
-    return layers;
+// is_new: no earlier layer has the same width (or shape); is_last: no later layer has a new one.
+template <typename Property, int kind>
+__host__ __device__ constexpr bool is_new() {
+    return (layers_of<Property, kind>() & ((1u << kind) - 1)) == 0;
 }
 
-// is_new: no earlier layer has the same width (or shape); is_last_*: no later layer has a new one.
-__host__ __device__ constexpr bool is_new(int kind, unsigned alike) {
-    return (alike & ((1u << kind) - 1)) == 0;
-}
-
-template <int kind>
-__host__ __device__ constexpr bool is_last_width() {
-    if constexpr (kind + 1 < HIDDEN - 1)
-        return !is_new(kind + 1, layers_of_width<kind + 1>()) && is_last_width<kind + 1>();
-    return true;
-}
-
-template <int kind>
-__host__ __device__ constexpr bool is_last_shape() {
-    if constexpr (kind + 1 < HIDDEN)
-        return !is_new(kind + 1, layers_of_shape<kind + 1>()) && is_last_shape<kind + 1>();
+template <typename Property, int kind>
+__host__ __device__ constexpr bool is_last() {
+    if constexpr (kind + 1 < Property::end)
+        return !is_new<Property, kind + 1>() && is_last<Property, kind + 1>();
     return true;
 }
 
 // Calls `work` for the layer's width (or shape), given as the first layer that has it. The last
 // kind is chosen without a condition, so that the compiler knows that some kind is always chosen,
 // and that variables which all kinds set are set.
-template <int kind = 0, typename Work>
-__device__ __forceinline__ void for_width_of(int layer, const Work& work) {
-    constexpr unsigned layers = layers_of_width<kind>();
-    if constexpr (!is_new(kind, layers)) {
-        for_width_of<kind + 1>(layer, work);
-    } else if constexpr (is_last_width<kind>()) {
+template <typename Property, int kind = Property::first, typename Work>
+__device__ __forceinline__ void for_kind_of(int layer, const Work& work) {
+    if constexpr (!is_new<Property, kind>()) {
+        for_kind_of<Property, kind + 1>(layer, work);
+    } else if constexpr (is_last<Property, kind>()) {
         work(Kind<kind>());
     } else {
+        constexpr unsigned layers = layers_of<Property, kind>();
         if (layers >> layer & 1)
             work(Kind<kind>());
         else
-            for_width_of<kind + 1>(layer, work);
-    }
-}
-
-template <int kind = 1, typename Work>
-__device__ __forceinline__ void for_shape_of(int layer, const Work& work) {
-    constexpr unsigned layers = layers_of_shape<kind>();
-    if constexpr (!is_new(kind, layers)) {
-        for_shape_of<kind + 1>(layer, work);
-    } else if constexpr (is_last_shape<kind>()) {
-        work(Kind<kind>());
-    } else {
-        if (layers >> layer & 1)
-            work(Kind<kind>());
-        else
-            for_shape_of<kind + 1>(layer, work);
+            for_kind_of<Property, kind + 1>(layer, work);
     }
 }

@@ -39,7 +39,7 @@ __device__ __forceinline__ void add_vectors(const TileBuffer& buffer,
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             uint32_t rows[4];
-            load_transposed(rows, address + half * 4 * block_row + j * 128);
+            load_matrices<true>(rows, address + half * 4 * block_row + j * 128);
 #pragma unroll
             for (int product = 0; product < products; ++product) {
                 const uint32_t* own = operand[product] + 4 * half;

@@ -6,13 +6,10 @@
 // Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
 #pragma once
 #include <cuda_fp16.h>
+#include "../warp_instructions.cuh"
 
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
-
-__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // ---- barriers ------------------------------------------------------------------------------
 
@@ -63,23 +60,6 @@ __device__ __forceinline__ void warp_product(float (&c)[4], uint32_t a0, uint32_
         "{%7, %8}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a2), "r"(0), "r"(b0), "r"(b1));
-}
-
-// Loads four 8 x 8 matrices of 16-bit numbers from shared memory; lane i gives the address of row
-// i % 8 of matrix i / 8.
-__device__ __forceinline__ void load_matrices(uint32_t* matrices, uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-// Loads four matrices likewise, and transposes each.
-__device__ __forceinline__ void load_transposed(uint32_t (&matrices)[4], uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-                 : "r"(address)
-                 : "memory");
 }
 
 // ---- pairs of 16-bit numbers ---------------------------------------------------------------

@@ -78,12 +78,12 @@ template <typename Sums>
 __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
     for (int layer = 1; layer < HIDDEN; ++layer) {
-        for_width_of(layer - 1, [&](auto kind) {
+        for_kind_of<Width>(layer - 1, [&](auto kind) {
             constexpr int rows = width_after[kind.value];
             activate<rows>(tile, layer - 1, sums);
             tile.send<rows>(tile.shared.arguments.values[layer]);
         });
-        for_shape_of(layer, [&](auto kind) {
+        for_kind_of<Shape>(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
             multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.left(), tile.stream,
                                                                   tile.place);
@@ -97,7 +97,7 @@ template <typename Sums>
 __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
 #pragma unroll 1
     for (int layer = HIDDEN - 1; layer >= 1; --layer)
-        for_shape_of(layer, [&](auto kind) {
+        for_kind_of<Shape>(layer, [&](auto kind) {
             constexpr int rows = width_after[kind.value], columns = fan_in(kind.value);
             tile.send<rows>(tile.shared.arguments.gradients[layer]);
             // loaded during the product, if there are enough registers

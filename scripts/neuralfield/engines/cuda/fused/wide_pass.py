@@ -7,7 +7,6 @@ while the weights are streamed through shared memory. See `wide_pass.cu`, `weigh
 
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     addresses,
-    listed,
     padded,
     shared_limit_bytes,
 )
@@ -121,8 +119,8 @@ class WidePass(FusedPass):
         constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
         constants |= {"NEIGHBOURS": self._sharers if self._waves.blocks % 2 == 0 else 1}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
-        path, prelude = Path(__file__).with_name("wide_pass.cu"), self._products(products)
-        kernel = compile_kernel(path, "wide_pass", constants, prelude, shared_bytes)
+        file, prelude = "fused/wide_pass.cu", self._products(products)
+        kernel = compile_kernel(file, "wide_pass", constants, prelude, shared_bytes)
 
         self._values = [self._zeros(1, "float16")] * len(shape.hidden)
         self._gradients = list(self._values)
@@ -173,21 +171,18 @@ class WidePass(FusedPass):
         shared_bytes = stages * (stage_bytes + 16) + 1024
         constants = {
             "SHAPES": len(shapes),
-            "SHAPE_ROWS": listed(shape[0] for shape in shapes),
-            "SHAPE_COLUMNS": listed(shape[1] for shape in shapes),
-            "SHAPE_ALTERNATES": listed(int(shape[2]) for shape in shapes),
+            "SHAPE_ROWS": [shape[0] for shape in shapes],
+            "SHAPE_COLUMNS": [shape[1] for shape in shapes],
+            "SHAPE_ALTERNATES": [shape[2] for shape in shapes],
             "WEIGHT_STAGES": stages,
             "SHARERS": self._sharers,
             "FULL_COUNT": waves.blocks * waves.block_tiles,
             "LAST_COUNT": waves.last_blocks * waves.block_tiles,
             "WARP_PRODUCTS": self.by_warps,
         }
-        folder = Path(__file__).parents[1] / ("warps" if self.by_warps else "hopper")
-        path, prelude = (
-            folder / "weight_gradients.cu",
-            self._products({shape[1] for shape in shapes}),
-        )
-        kernel = compile_kernel(path, "weight_gradients", constants, prelude, shared_bytes)
+        file = f"{'warps' if self.by_warps else 'hopper'}/weight_gradients.cu"
+        prelude = self._products({shape[1] for shape in shapes})
+        kernel = compile_kernel(file, "weight_gradients", constants, prelude, shared_bytes)
         arguments = [self._upload(np.concatenate(table))]
         if not self.by_warps:
             arguments.append(self._counters)

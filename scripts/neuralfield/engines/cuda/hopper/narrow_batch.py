@@ -4,21 +4,21 @@ See `narrow_batch.cu`.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.fused.narrow_network import (
+from neuralfield.engines.cuda.fused.narrow_pass import (
+    LAUNCH_TILES,
+    NarrowPass,
     fixed_bytes,
     kernel_constants,
     kernel_prelude,
     matrices_bytes,
     narrow_network,
 )
-from neuralfield.engines.cuda.fused.narrow_pass import LAUNCH_TILES, NarrowPass
 from neuralfield.engines.cuda.fused.padded_network import (
-    SHARED_LIMIT_BYTES,
     TILE_THREADS,
     PaddedNetwork,
+    shared_limit_bytes,
 )
 from neuralfield.engines.cuda.launch import gpu_limits
 from neuralfield.engines.cuda.source import compile_kernel
@@ -52,9 +52,9 @@ class NarrowBatch:
             "PARTIAL_SUMS": PARTIAL_SUMS,
             "EXCHANGE_BYTES": _exchange_bytes(shape, alone),
         }
-        path, shared_bytes = Path(__file__).with_name("narrow_batch.cu"), _batch_bytes(shape, alone)
+        file, shared_bytes = "hopper/narrow_batch.cu", _batch_bytes(shape, alone)
         prelude = kernel_prelude(shape)
-        kernel = compile_kernel(path, "narrow_batch", constants, prelude, shared_bytes)
+        kernel = compile_kernel(file, "narrow_batch", constants, prelude, shared_bytes)
         even = [each.arguments for each in passes]
         odd = [each.arguments_for(batch) for each, batch in zip(passes, sampling.odd, strict=True)]
         networks = device.xp.concatenate([*even, *odd])
@@ -62,7 +62,7 @@ class NarrowBatch:
         blocks = _network_blocks(sums, len(passes), gpu_limits(device)[0])
         grid, threads = (blocks, len(passes)), TILE_THREADS * (_WORKERS + _REDUCERS)
         arguments = networks, sampling.sampled_step
-        self._pass = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
+        self.launch = DependentLaunch(device, kernel, grid, threads, arguments, shared_bytes)
 
     @staticmethod
     def unsupported_reason(alone: NarrowPass) -> str | None:
@@ -72,7 +72,7 @@ class NarrowBatch:
         shape = narrow_network(alone.network, _WORKERS)
         if _reducer_sums(shape) > _MOST_REDUCER_SUMS:
             return "sums that do not fit in registers"
-        if _batch_bytes(shape, alone) > SHARED_LIMIT_BYTES:
+        if _batch_bytes(shape, alone) > shared_limit_bytes(90):
             return "buffers that do not fit in shared memory"
         return None
 
@@ -82,9 +82,6 @@ class NarrowBatch:
         blocks = _network_blocks(PARTIAL_SUMS, networks, processors)
         waves = -(-blocks * networks // processors)
         return LAUNCH_TILES + _BATCH_TILE * waves * tiles / blocks
-
-    def launch(self) -> None:
-        self._pass()
 
 
 def _network_blocks(sums: int, networks: int, processors: int) -> int:

@@ -6,16 +6,11 @@ See `grid_blocks.cu`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from neuralfield.engines.cuda.launch import THREADS, Launch
-from neuralfield.engines.cuda.portable.grid_features import (
-    FeatureLayout,
-    grid_constants,
-    struct_list,
-)
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, grid_constants
 from neuralfield.engines.cuda.portable.grids import corners_of_rows
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
@@ -86,13 +81,12 @@ class BlockGradient:
             "TILE_PIXELS": batch.tile_pixels,
             "TILE_ROWS": TILE_ROWS,
             "FEWEST": blocks.count // blocks.rows,
-            "BLOCK_LEVELS": struct_list(self._tables.structs),
+            "BLOCK_LEVELS": self._tables.structs,
         }
-        path = Path(__file__).with_name("grid_blocks.cu")
-        self._kernel = compile_kernel(path, "grid_block_sums", constants)
+        self._kernel = compile_kernel("portable/grid_blocks.cu", "grid_block_sums", constants)
         rows, features = network.table_shape
         self.array = device.xp.zeros(-(-rows * features // 4) * 4, np.float32)
-        self.memory_bytes = self.array.nbytes
+        self.arrays = [self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool

@@ -5,7 +5,6 @@ See `complex_layers.cu`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class ComplexPass(Pass):
         parameters = self._zeros(count)
         real_buffers = replace(buffers, parameters=parameters, offsets=offsets)
         real_pass = pass_type(replace(given, buffers=real_buffers))
-        self._parts.append(real_pass)
+        self._allocated += real_pass._allocated
         self.name, self.loss_partials = real_pass.name, real_pass.loss_partials
         partials = dict(zip(network.parameter_names, real_pass.partial_gradients(), strict=True))
 
@@ -79,7 +78,7 @@ class ComplexPass(Pass):
                 row = size if tensor.rows == 1 else tensor.columns
                 own = sums[starts[name] :]
                 self._gradients.append(PartialGradient(own, 1, size, row, 0, partial.scale))
-        module = compile_module(Path(__file__).with_name("complex_layers.cu"), {})
+        module = compile_module("portable/complex_layers.cu", {})
         make_real, make_complex = (
             _launch(given.device, module.get_function(name), np.concatenate(works))
             for name, works in (

@@ -1,7 +1,6 @@
 """Features of hash grids for the passes of the cuda engine; see `grid_features.cu`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,17 +51,12 @@ def grid_constants(network: NetworkPlan, layout: FeatureLayout) -> dict[str, Any
     ]
     return {
         "LEVELS": len(structs),
-        "GRID_LEVELS": struct_list(structs),
+        "GRID_LEVELS": structs,
         "FEATURES": network.table_shape[1],
         "MIXED": layout.is_mixed,
         "ROW_STRIDE": layout.row_stride,
         "PAIR_STRIDE": f"{layout.pair_stride}ll",
     }
-
-
-def struct_list(structs: list[tuple[int, ...]]) -> str:
-    """Write structs as a C++ array."""
-    return "{" + ", ".join(f"{{{', '.join(map(str, struct))}}}" for struct in structs) + "}"
 
 
 class GridFeatures:
@@ -74,8 +68,7 @@ class GridFeatures:
         self._levels = levels_abreast, -(-len(network.levels) // levels_abreast)
         constants = grid_constants(network, layout)
         constants |= {"LEVELS_ABREAST": levels_abreast, "PLACES": _PLACES}
-        path = Path(__file__).with_name("grid_features.cu")
-        self._kernel = compile_kernel(path, "grid_features", constants)
+        self._kernel = compile_kernel("portable/grid_features.cu", "grid_features", constants)
 
     def launch(self, inputs: Array, valid_rows: int, rows: int, features: Array) -> Launch:
         """Return the launch that computes features of rows; `inputs` has the valid rows, and the

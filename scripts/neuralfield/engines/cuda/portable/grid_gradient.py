@@ -9,7 +9,6 @@ each time.
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -19,11 +18,7 @@ from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.portable import grids
 from neuralfield.engines.cuda.portable.block_gradient import BlockGradient, is_faster_by_blocks
-from neuralfield.engines.cuda.portable.grid_features import (
-    FeatureLayout,
-    grid_constants,
-    struct_list,
-)
+from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, grid_constants
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, NetworkPlan
 from neuralfield.images.coordinates import axis_centres, extent
@@ -53,7 +48,8 @@ class TableGradient(Protocol):
     """The gradient of the table, scaled as the gradients of features are; float32, shape (table's
     rows * features,) and up to three numbers more."""
 
-    memory_bytes: int
+    arrays: list[Array]
+    """Everything that has been allocated for each training."""
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
@@ -106,9 +102,9 @@ class _ImageGradient:
         constants = grid_constants(network, layout) | {
             "WIDTH": image[0],
             "HEIGHT": image[1],
-            "IMAGE_LEVELS": struct_list(_image_levels(across, down, sums, blocks)),
+            "IMAGE_LEVELS": _image_levels(across, down, sums, blocks),
         }
-        module = compile_module(Path(__file__).with_name("grid_image.cu"), constants)
+        module = compile_module("portable/grid_image.cu", constants)
         self._kernels = [module.get_function(n) for n in ("grid_line_sums", "grid_row_sums")]
         asarray = device.xp.asarray
         self._across, self._down = (
@@ -119,8 +115,7 @@ class _ImageGradient:
         self._corners = asarray(starts), asarray(corners)
         self._sums = device.xp.zeros(sum(sums) * network.table_shape[1], np.float32)
         self.array = _zeros_for_gradient(device, network)
-        arrays = (*self._across, *self._down, *self._corners, self._sums, self.array)
-        self.memory_bytes = sum(array.nbytes for array in arrays)
+        self.arrays = [*self._across, *self._down, *self._corners, self._sums, self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool
@@ -182,12 +177,12 @@ class _PointGradient:
             "UNITS": f"{1 << bits}ll",
             "LARGEST": largest,
         }
-        module = compile_module(Path(__file__).with_name("grid_points.cu"), constants)
+        module = compile_module("portable/grid_points.cu", constants)
         self._add, self._take = map(module.get_function, ("grid_add_points", "grid_take_sums"))
         self._levels, self._count = len(network.levels), math.prod(network.table_shape)
         self._sums = device.xp.zeros(self._count, np.int64)
         self.array = _zeros_for_gradient(device, network)
-        self.memory_bytes = self._sums.nbytes + self.array.nbytes
+        self.arrays = [self._sums, self.array]
 
     def launches(
         self, gradients: Array, inputs: Array, rows: int, *, is_last: bool

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def layer_kernels(
         "FACTORS": factors,
         "WAVELET_SCALE": wavelet_scale,
     }
-    return compile_module(Path(__file__).with_name("layers.cu"), constants)
+    return compile_module("portable/layers.cu", constants)
 
 
 def padded(width: int) -> int:
@@ -146,9 +145,9 @@ class LayerForward:
         return FeatureLayout.of_rows(self.widths[0], is_mixed=self.is_mixed)
 
     @property
-    def memory_bytes(self) -> int:
+    def arrays(self) -> list[Array]:
         copies = (self._forward, self._bias, self.transposed)
-        return sum(array.nbytes for group in copies for array in group.values())
+        return [array for group in copies for array in group.values()]
 
     def row_bytes(self, *, keep: bool) -> int:
         """Return the number of bytes that `allocate` allocates for a row."""
@@ -194,32 +193,24 @@ class LayerForward:
         if self.has_features:
             launches.append(self._encoding(inputs, present, rows, activations.values[0]))
         for index, layer in enumerate(self.network.layers[:-1]):
-            kernels = self.kernels(index)
             width, width_after = self.widths[index], self.widths[index + 1]
+            before = (activations.values[index], np.int32(width))
             after = (activations.values[index + 1], activations.derivatives[index + 1])
+            grid: tuple[int, ...] = (rows // BLOCK_ROWS,)
             if layer.activation == "product":
-                arguments = (
-                    *(activations.values[index], np.int32(width)),
-                    *(self._forward[index], self._bias[index]),
-                    *(*after, np.int32(width_after)),
-                )
-                grid = (-(-layer.values_out // _FACTOR_COLUMNS[self.is_mixed]), rows // BLOCK_ROWS)
-                launches.append(Launch(kernels.get_function("forward_product"), grid, arguments))
+                name, arguments = "forward_product", (self._forward[index], self._bias[index])
+                grid = (-(-layer.values_out // _FACTOR_COLUMNS[self.is_mixed]), *grid)
             elif index in self._forward:
                 side = tile_side(width_after)
-                kernel = kernels.get_function(f"forward_{side}")
-                arguments = (
-                    *(activations.values[index], np.int32(width)),
-                    *(self._forward[index], self._bias[index], np.float32(layer.frequency)),
-                    *(*after, np.int32(width_after)),
-                )
-                grid = (width_after // side, rows // BLOCK_ROWS)
-                launches.append(Launch(kernel, grid, arguments))
+                name, frequency = f"forward_{side}", np.float32(layer.frequency)
+                arguments = (self._forward[index], self._bias[index], frequency)
+                grid = (width_after // side, *grid)
             else:
-                arguments = (inputs, present, *self._first_parameters(layer), *after)
-                kernel = kernels.get_function("first_forward")
-                grid = (rows // BLOCK_ROWS,)
-                launches.append(Launch(kernel, grid, (*arguments, np.int32(width_after))))
+                name, before = "first_forward", (inputs, present)
+                arguments = self._first_parameters(layer)
+            kernel = self.kernels(index).get_function(name)
+            arguments = (*before, *arguments, *after, np.int32(width_after))
+            launches.append(Launch(kernel, grid, arguments))
         return launches
 
     def _first_parameters(self, layer: LayerPlan) -> tuple[Any, ...]:

@@ -1,7 +1,6 @@
 """The portable pass: a network layer by layer, on any GPU with compute capability 7.5 or more."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ class LayerPass(Pass):
         network, batch, buffers = given.network, given.batch, given.buffers
         self._network, self._batch, self._buffers = network, batch, buffers
         self._forward = LayerForward(given.device, network, buffers, given.precision, trained=True)
-        self._parts.append(self._forward)
+        self._allocated += self._forward.arrays
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
         self._multiprocessors = given.device.xp.cuda.Device().attributes["MultiProcessorCount"]
         self._partials: dict[str, PartialGradient] = {}
@@ -59,7 +58,7 @@ class LayerPass(Pass):
         if network.encoding == "hashgrid":
             layout = self._forward.feature_layout
             self._table = make_table_gradient(given.device, network, batch, layout)
-            self._parts.append(self._table)
+            self._allocated += self._table.arrays
             if not self._table.keeps_all:
                 gradient_bytes += widths[0] * np.dtype(dtype).itemsize
         row_bytes = self._forward.row_bytes(keep=True) + gradient_bytes
@@ -81,8 +80,6 @@ class LayerPass(Pass):
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
         """Return why this pass cannot be used, or None; a compute capability of 75 is 7.5."""
-        if precision not in ("float32", "mixed"):
-            return f"precision {precision}"
         reason = network.unsupported_reason(precision)
         reason = reason or unsupported_reason(network, compute_capability)
         if reason is None and not 1 <= batch.channels <= 4:
@@ -157,8 +154,7 @@ class LayerPass(Pass):
             "MIXED": self._forward.is_mixed,
             "GRADIENT_SCALE": self._gradient_scale,
         }
-        path = Path(__file__).with_name("output_layer.cu")
-        return compile_kernel(path, "output_layer", constants)
+        return compile_kernel("portable/output_layer.cu", "output_layer", constants)
 
     def _chunk(self, start: int) -> list[Callable[[], None]]:
         inputs = self._buffers.inputs[start:]

@@ -230,15 +230,16 @@ __device__ __forceinline__ void small_product(Square& a, Square& b, const Finish
 #pragma unroll
     for (int k = 0; k < SIDE; k += 16) {
         unsigned int a_part[4], b_part[4];
-        load_matrices<A_TRANSPOSED>(
-            a_part, A_TRANSPOSED
-                        ? a.chunk(k + lane % 8 + lane / 16 * 8, warp_row / 8 + lane / 8 % 2)
-                        : a.chunk(warp_row + lane % 16, k / 8 + lane / 16));
+        const __half* line =
+            A_TRANSPOSED ? a.chunk(k + lane % 8 + lane / 16 * 8, warp_row / 8 + lane / 8 % 2)
+                         : a.chunk(warp_row + lane % 16, k / 8 + lane / 16);
+        load_matrices<A_TRANSPOSED>(a_part, shared_address(line));
 #pragma unroll
         for (int j = 0; j < 4; j += 2) {
-            load_matrices<true>(b_part, b.chunk(k + lane % 16, warp_column / 8 + j + lane / 16));
-            multiply_add(sums[j], a_part, {b_part[0], b_part[1]});
-            multiply_add(sums[j + 1], a_part, {b_part[2], b_part[3]});
+            const __half* its = b.chunk(k + lane % 16, warp_column / 8 + j + lane / 16);
+            load_matrices<true>(b_part, shared_address(its));
+            add_product(sums[j], a_part, b_part[0], b_part[1]);
+            add_product(sums[j + 1], a_part, b_part[2], b_part[3]);
         }
     }
     for_own_pairs([&](int part, int row, int column) {

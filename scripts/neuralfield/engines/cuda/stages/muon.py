@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import WeightCopy
-from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.nn.optimizers import NEWTON_SCHULZ_STEPS
 from neuralfield.system.device import Array, Device
@@ -47,7 +46,7 @@ class MuonStage:
 
     `scalars` has the structs Scalars of `step_scalars.cuh` for two steps; `step` has the number of
     finished steps, including this one. In mixed precision, products are of fp16 matrices, with sums
-    in float32.
+    in float32. `arrays` have been allocated for the products.
     """
 
     def __init__(
@@ -64,47 +63,37 @@ class MuonStage:
         longest, widest = (max(lengths) for lengths in zip(*sides, strict=True))
         are_small = is_mixed and longest == 1
         table = np.zeros(len(matrices), _MATRIX)
-        self._arrays: list[Array] = []
+        self.arrays: list[Array] = []
         for line, matrix in zip(table, matrices, strict=True):
             length, width = _padded(matrix.direction.shape)
             shapes = [(length, width)] * 2 + [(width, width)] * 2
             arrays = [] if are_small else [device.xp.zeros(shape, dtype) for shape in shapes]
-            self._arrays += arrays
+            self.arrays += arrays
             _fill(line, matrix, [array.data.ptr for array in arrays] or [0] * len(shapes))
-        self._matrices = device.asarray(table.view(np.uint8))
-        self._scalars, self._step = scalars, step
-        self._square_grid = (widest, widest, len(matrices))
-        self._grid = (widest, longest, len(matrices))
+        on_gpu, count = device.asarray(table.view(np.uint8)), len(matrices)
         constants = {"MIXED": is_mixed, "STEPS": NEWTON_SCHULZ_STEPS}
-        module = compile_module(Path(__file__).with_name("muon.cu"), constants)
-        self._move_small_weights = module.get_function("move_small_weights") if are_small else None
-        self._normalise = module.get_function("normalise")
-        self._multiply_by_itself = module.get_function("multiply_by_itself")
-        self._make_polynomial = module.get_function("make_polynomial")
-        self._take_step = module.get_function("take_step")
-        self._move_weights = module.get_function("move_weights")
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(array.nbytes for array in self._arrays)
+        module = compile_module("stages/muon.cu", constants)
+        if are_small:
+            kernel = module.get_function("move_small_weights")
+            self._launches = [Launch(kernel, (count,), (on_gpu, scalars, step))]
+            return
+        names = ("normalise", "multiply_by_itself", "make_polynomial", "take_step", "move_weights")
+        normalise, square, polynomial, take_step, move_weights = map(module.get_function, names)
+        square_grid, grid = (widest, widest, count), (widest, longest, count)
+        self._launches = [Launch(normalise, (_NORMALISING_BLOCKS, count), (on_gpu,))]
+        for number in range(NEWTON_SCHULZ_STEPS):
+            self._launches += [
+                Launch(square, square_grid, (on_gpu, np.int32(number))),
+                Launch(polynomial, square_grid, (on_gpu,)),
+                Launch(take_step, grid, (on_gpu, np.int32(number))),
+            ]
+        last = (on_gpu, np.int32(NEWTON_SCHULZ_STEPS - 1), scalars, step)
+        self._launches[-1] = Launch(move_weights, grid, last)
 
     def launch(self) -> None:
         """Put the stage on the current stream, after the kernel that writes the directions."""
-        matrices, threads = self._matrices, (THREADS,)
-        if self._move_small_weights:
-            arguments = (matrices, self._scalars, self._step)
-            self._move_small_weights((self._grid[2],), threads, arguments)
-            return
-        self._normalise((_NORMALISING_BLOCKS, self._grid[2]), threads, (matrices,))
-        for number in range(NEWTON_SCHULZ_STEPS):
-            arguments = (matrices, np.int32(number))
-            self._multiply_by_itself(self._square_grid, threads, arguments)
-            self._make_polynomial(self._square_grid, threads, (matrices,))
-            if number < NEWTON_SCHULZ_STEPS - 1:
-                self._take_step(self._grid, threads, arguments)
-            else:
-                arguments += (self._scalars, self._step)
-                self._move_weights(self._grid, threads, arguments)
+        for launch in self._launches:
+            launch()
 
 
 def largest_bytes(shapes: Sequence[tuple[int, int]]) -> int:

@@ -1,13 +1,14 @@
 """The stage of the cuda engine that samples a step's pixels and points."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import Buffers, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
+from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.source import compile_kernel, compile_module
 from neuralfield.engines.kernel_plan import TILE_ROWS, BatchPlan, NetworkPlan
 from neuralfield.nn.blocks import Blocks
@@ -39,9 +40,7 @@ class SamplingStage:
         self.is_constant = not batch.footprint and objective.batches.is_everything
         """Whether every step's batch is the same, so that the stage has to run only once."""
         self.constants = sampling_constants(objective, network, batch)
-        path = Path(__file__).with_name("sampling.cu")
-        self._kernel = compile_kernel(path, "sample", self.constants)
-        self.tiles, self.blocks = batch.tiles, -(-batch.tiles // _TILES)
+        self.tiles = batch.tiles
         cumulative = objective.batches.cumulative_density
         self.density: tuple[Array, ...] = ()
         if batch.weighted and cumulative is not None:
@@ -52,6 +51,9 @@ class SamplingStage:
         weights = unused if buffers.weights is None else buffers.weights
         self.batch = (buffers.inputs, buffers.targets, weights)
         self.seed = np.uint64(objective.batches.random_seed)
+        kernel = compile_kernel("stages/sampling.cu", "sample", self.constants)
+        arguments = (*self.source, *self.batch, self.seed)
+        self.launch = Launch(kernel, (-(-batch.tiles // _TILES),), arguments, _THREADS)
 
     def memory_report(self) -> dict[str, int]:
         batch = self._buffers.inputs, self._buffers.targets, self._buffers.weights
@@ -60,10 +62,6 @@ class SamplingStage:
             "density": sum(array.nbytes for array in self.density),
             "batch": sum(array.nbytes for array in batch if array is not None),
         }
-
-    def launch(self) -> None:
-        arguments = (*self.source, *self.batch, self.seed)
-        self._kernel((self.blocks,), (_THREADS,), arguments)
 
 
 class SamplingBatch:
@@ -91,20 +89,17 @@ class SamplingBatch:
             ],
         )
         constants = first.constants | {"TILES_PER_BLOCK": _BATCH_TILES}
-        module = compile_module(Path(__file__).with_name("sampling_batch.cu"), constants)
+        module = compile_module("stages/sampling_batch.cu", constants)
         grid = -(-first.tiles // _BATCH_TILES), len(stages)
         self._arguments, self._grid = (networks, self.sampled_step), grid
         self._first = module.get_function("sample_first")
         kernel = module.get_function("sample_next")
-        self._next = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
+        self.launch = DependentLaunch(device, kernel, grid, _THREADS, self._arguments)
+        """Samples for the step after the one whose pass is on the current stream."""
 
     def launch_first(self, first_step: int) -> None:
         """Sample for the step after `first_step` finished ones, while no step is running."""
         self._first(self._grid, (_THREADS,), (np.int64(first_step), *self._arguments))
-
-    def launch(self) -> None:
-        """Sample for the step after the one whose pass is on the current stream."""
-        self._next()
 
 
 def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
@@ -116,7 +111,7 @@ def part_starts(xp: ModuleType, cumulative: Array, parts: int) -> Array:
 
 def sampling_constants(
     objective: ImageObjective, network: NetworkPlan, batch: BatchPlan
-) -> dict[str, int | float | str]:
+) -> dict[str, Any]:
     """Return the kernel's constants."""
     batches, shape = objective.batches, objective.shape
     sampling, of_blocks = "ALL_IN_ORDER", {}
@@ -137,7 +132,7 @@ def sampling_constants(
     }
 
 
-def block_constants(blocks: Blocks | None) -> dict[str, int | str]:
+def block_constants(blocks: Blocks | None) -> dict[str, Any]:
     """Return the constants of ``blocks.cuh``."""
     assert blocks is not None, "an image's batches are given its sides"
     rows, sizes = blocks.rows, blocks.sizes
@@ -145,11 +140,7 @@ def block_constants(blocks: Blocks | None) -> dict[str, int | str]:
     products = (blocks.count + 1) * rows, blocks.height * rows, blocks.width * slots, sizes[-1] ** 2
     return {
         "BLOCK_ROWS": rows,
-        "BLOCK_SIZES": _list(sizes),
-        "BLOCK_STRIDES": _list(blocks.strides),
+        "BLOCK_SIZES": tuple(f"{size}u" for size in sizes),
+        "BLOCK_STRIDES": tuple(f"{stride}u" for stride in blocks.strides),
         "BLOCK_NUMBER": f"unsigned {'int' if max(products) < 1 << 32 else 'long long'}",
     }
-
-
-def _list(numbers: list[int]) -> str:
-    return "{" + ", ".join(f"{number}u" for number in numbers) + "}"

@@ -1,13 +1,12 @@
 """The stage of the cuda engine that updates the parameters and counts the step."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy, network_table
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_module
@@ -107,18 +106,19 @@ class UpdateStage:
             "BLOCKS_AT_ONCE": _BLOCKS_AT_ONCE[elements],
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module(Path(__file__).with_name("update.cu"), self.constants)
+        module = compile_module("stages/update.cu", self.constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
         # the kernel ignores moments that the optimizer does not have
         moment1, moment2 = (*self._moments, parameters, parameters)[:2]
         summed = clip_factor = direction_squares = parameters
-        self._sum_gradients = self._muon = None
+        self._launches: list[Callable[[], None]] = []
+        muon: MuonStage | None = None
         if is_clipped:
             summed, clip_factor = xp.zeros_like(parameters), xp.zeros((), dtype=xp.float32)
             summing = (works_on_gpu, summed, xp.zeros(len(works)), clip_factor, blocks_done)
             kernel = module.get_function("sum_gradients")
-            self._sum_gradients = Launch(kernel, (len(works),), summing)
+            self._launches.append(Launch(kernel, (len(works),), summing))
             self._working.append(summed)
         if directions:
             direction_squares = xp.zeros(len(works), dtype=xp.float32)
@@ -127,31 +127,30 @@ class UpdateStage:
                 _hidden_matrix(parameters, works, direction, direction_squares, copies[name])
                 for name, direction in directions.items()
             ]
-            self._muon = MuonStage(device, matrices, scalars, step, precision)
+            muon = MuonStage(device, matrices, scalars, step, precision)
+            self._working += muon.arrays
         self._arguments = (
             *(works_on_gpu, parameters, moment1, moment2, loss_partials, self.totals),
             *(scalars, schedule, step, blocks_done, summed, clip_factor, direction_squares),
         )
         kernel = module.get_function("update")
         blocks = len(works) + 1
-        self._update = DependentLaunch(device, kernel, blocks, THREADS, self._arguments)
+        self._launches.append(DependentLaunch(device, kernel, blocks, THREADS, self._arguments))
+        if muon:
+            self._launches.append(muon.launch)
 
     @property
     def memory_bytes(self) -> int:
         """The bytes of the optimizer's state and of its working arrays."""
-        muon = self._muon.memory_bytes if self._muon else 0
-        return muon + sum(array.nbytes for array in (*self._moments, *self._working))
+        return sum(array.nbytes for array in (*self._moments, *self._working))
 
     def set_step(self, first_step: int) -> None:
         """Set the number of finished steps to `first_step`, on the current stream."""
         self._set_step((1,), (1,), (np.int64(first_step), *self._step_arguments))
 
     def launch(self) -> None:
-        if self._sum_gradients:
-            self._sum_gradients()
-        self._update()
-        if self._muon:
-            self._muon.launch()
+        for launch in self._launches:
+            launch()
 
     def partial_sums(self) -> tuple[np.ndarray, tuple[Array, ...]]:
         """Return the kernel's arguments for a pass that stores `PARTIAL_SUMS` sums: the table of
@@ -159,6 +158,35 @@ class UpdateStage:
         """
         sums = [replace(g, parts=min(g.parts, PARTIAL_SUMS)) for g in self._gradients]
         return work_table(self._tensors, sums, {}, _ELEMENTS), self._arguments[1:]
+
+
+class UpdateBatch:
+    """`UpdateStage` for several trainings, each with its own schedule and step.
+
+    The stages have the same constants; their passes store sums of parts, see `PARTIAL_SUMS`.
+    """
+
+    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
+        tables = [stage.partial_sums() for stage in stages]
+        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
+        self._networks = network_table(
+            device,
+            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
+        )
+        works = len(tables[0][0])
+        constants = stages[0].constants | {"BLOCKS": works}
+        module = compile_module("stages/update_batch.cu", constants)
+        kernel = module.get_function("update_batch")
+        self._begin_steps = module.get_function("begin_steps")
+        blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each row of the table
+        self._grid = (blocks, len(stages))
+        grid = (blocks, 1 + len(stages))
+        self.launch = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
+
+    def begin(self, first_step: int) -> None:
+        """Set the number of finished steps to `first_step`, on the current stream, and pack the
+        weights, which the update does from then on."""
+        self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:

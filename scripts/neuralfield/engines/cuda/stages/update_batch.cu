@@ -10,6 +10,7 @@
 //
 // Constants: those of update.cu, which are the same for all networks.
 #include "update.cu"
+#include "../warp_instructions.cuh"
 
 // The arguments of `update` for one network of the batch.
 struct Network {
@@ -68,15 +69,7 @@ __device__ __forceinline__ Number sum_of_few_parts(const float* first, int parts
     return sum;
 }
 
-// Starts a copy of 16 bytes to shared memory, which bypasses registers and the first-level cache.
-__device__ __forceinline__ void start_copy(float4* to, const float* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     (unsigned int)__cvta_generic_to_shared(to)),
-                 "l"(from)
-                 : "memory");
-}
-
-__device__ __forceinline__ void wait_for_copies() {
+__device__ __forceinline__ void wait_for_all_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
@@ -103,9 +96,9 @@ struct FourElements {
     }
 
     __device__ __forceinline__ void start_loading(const Network& network) const {
-        start_copy(&kept[0][threadIdx.x], network.parameters + at);
-        if (ADAM || HAS_MOMENTUM) start_copy(&kept[1][threadIdx.x], network.moments1 + at);
-        if (ADAM) start_copy(&kept[2][threadIdx.x], network.moments2 + at);
+        copy_16_bytes(&kept[0][threadIdx.x], network.parameters + at);
+        if (ADAM || HAS_MOMENTUM) copy_16_bytes(&kept[1][threadIdx.x], network.moments1 + at);
+        if (ADAM) copy_16_bytes(&kept[2][threadIdx.x], network.moments2 + at);
     }
 
     __device__ __forceinline__ void move_all(const Network& network, const Work& work,
@@ -113,7 +106,7 @@ struct FourElements {
         const float4 sum = sum_of_few_parts<float4>(partials, parts, part_stride);
         kept[3][threadIdx.x] =
             make_float4(scale * sum.x, scale * sum.y, scale * sum.z, scale * sum.w);
-        wait_for_copies();
+        wait_for_all_copies();
         float* mine[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) mine[i] = (float*)&kept[i][threadIdx.x];

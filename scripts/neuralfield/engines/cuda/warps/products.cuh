@@ -5,10 +5,6 @@
 
 // ---- copies ---------------------------------------------------------------------------------
 
-__device__ __forceinline__ void copy_16_bytes(uint32_t to, const char* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
 // Starts to copy bytes (a multiple of 16, at most `most_bytes`) from global to shared memory, by
 // all threads of a block or of a tile in it.
 template <int most_bytes, int threads>
@@ -19,18 +15,6 @@ __device__ __forceinline__ void start_copy(void* to, const void* from, int bytes
 #pragma unroll
     for (int i = 0; i < most_bytes; i += threads * 16)
         if (first + i < bytes) copy_16_bytes(target + i, source + i);
-}
-
-// Commits the copies since the last group as a group.
-__device__ __forceinline__ void end_copies() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Waits until at most `pending` of this thread's groups are unfinished; the copies of other threads
-// need a barrier after this.
-template <int pending>
-__device__ __forceinline__ void wait_for_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 __device__ __forceinline__ void barrier_init_fence() {}
@@ -129,35 +113,18 @@ __device__ __forceinline__ BlockMatrix part_of(BlockMatrix matrix, int bytes) {
     return matrix;
 }
 
-// sums (16 x 8) += a (16 x 16) b (16 x 8)
-__device__ __forceinline__ void add_product(float* sums, const uint32_t* a, uint32_t b0,
-                                            uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // Loads the first 16 x 16 numbers of a left matrix, whose blocks have rows along the summed
 // dimension if `transposed`, otherwise along the kept one.
 template <int transposed>
 __device__ __forceinline__ void load_left(uint32_t (&a)[4], BlockMatrix matrix) {
-    const uint32_t address = matrix.own_row<false>();
-    if (transposed)
-        load_transposed(a, address);
-    else
-        load_matrices(a, address);
+    load_matrices<transposed>(a, matrix.own_row<false>());
 }
 
 // Loads the first 16 x 16 numbers of a right matrix: the first 8 of the kept dimension, then 8
 // more.
 template <int by_rows>
 __device__ __forceinline__ void load_right(uint32_t (&b)[4], BlockMatrix matrix) {
-    const uint32_t address = matrix.own_row<true>();
-    if (by_rows)
-        load_transposed(b, address);
-    else
-        load_matrices(b, address);
+    load_matrices<by_rows>(b, matrix.own_row<true>());
 }
 
 // sums (16 x columns) += a (16 x 16) b (16 x columns)
