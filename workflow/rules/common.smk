@@ -4,8 +4,7 @@ import re
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from jobs import preconditions
-from jobs import startup
+from jobs import preconditions, startup
 from neuralfield.system.files import storage_errors
 from terminal.screen import take_over
 
@@ -33,16 +32,8 @@ if not IS_MODULE:
     startup.leave_out_pandas()
     startup.let_ctrl_c_end_imports()
 
-from jobs import batches
-from config import configuration
-from jobs import estimates
-from config import named_files
-from jobs import orphans
-from config import own_image
-from config import precedence
-from jobs import recovery
-from jobs import results_manifest
-from config import sweeps
+from config import configuration, named_files, own_image, precedence, sweeps
+from jobs import batches, estimates, orphans, recovery, results_manifest
 from jobs.inputs import Inputs
 from jobs.needs import Needs
 from jobs.plan import Plan, for_runs, renders_of_a_network
