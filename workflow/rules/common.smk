@@ -10,8 +10,7 @@ from terminal.screen import take_over
 
 if workflow.is_main_process:
     has_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-    if startup.missing_packages(has_conda=has_conda):
-        raise startup.UserError(startup.missing_packages_message(has_conda=has_conda))
+    startup.require_packages(has_conda=has_conda)
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
     # as a module, this workflow leaves the terminal and the locks to the importing workflow
@@ -46,8 +45,8 @@ try:
         name_source, layers = lambda place: "config of the module neuralfield", []
         config = precedence.with_shipped_sections(config)
     else:
-        name_source = configuration.source_namer(workflow.config_settings)
         layers = precedence.read_layers(workflow.config_settings)
+        name_source = configuration.source_namer(layers)
     SETTINGS = configuration.read_settings(config, name_source, layers)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, name_source))
 except configuration.Problems as problems:
