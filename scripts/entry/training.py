@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import paths_of, show_line
-from entry.progress import Preview, ProgressFile, preview_path, progress_path
+from entry.progress import Preview, ProgressFile, progress_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
@@ -187,7 +187,7 @@ def train_task(
 
         watchers = [progress.stepped]
         if log_path and previews:
-            preview = stack.enter_context(Preview(preview_path(log_path), cores))
+            preview = stack.enter_context(Preview(log_path.with_suffix(".preview.png"), cores))
             watchers.append(preview.update)
         run = conditions.execution(
             folder,
