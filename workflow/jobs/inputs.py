@@ -44,7 +44,7 @@ class Inputs:
     def learning(self, name: str) -> InputFunction:
         """Return an input function for a file of a training; empty for imported weights."""
         file = f"results/{{image}}/{{field}}/{name}"
-        return lambda wildcards: [] if wildcards.field in self.plan.imported else [file]
+        return lambda wildcards: [] if wildcards.field in self.plan.imported else file
 
     def imported_weights(self, wildcards: Any) -> str | list[str]:
         """Return the file of an imported network; empty for other networks."""
