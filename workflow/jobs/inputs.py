@@ -41,6 +41,10 @@ class Inputs:
         name = "mosaic.json" if wildcards.image in self.plan.tiled else "model.safetensors"
         return f"results/{{image}}/{{field}}/{name}"
 
+    def of_image(self, *, whole: str | None = None, tiled: str | None = None) -> InputFunction:
+        """Return an input function for the file of an image trained as a whole, or in tiles."""
+        return lambda wildcards: (tiled if wildcards.image in self.plan.tiled else whole) or []
+
     def learning(self, name: str) -> InputFunction:
         """Return an input function for a file of a training; empty for imported weights."""
         file = f"results/{{image}}/{{field}}/{name}"
@@ -50,14 +54,6 @@ class Inputs:
         """Return the file of an imported network; empty for other networks."""
         is_imported = wildcards.field in self.plan.imported
         return self.plan.network_of(wildcards)["path"] if is_imported else []
-
-    def of_whole_images(self, file: str) -> InputFunction:
-        """Return an input function for a file that only images trained as a whole have."""
-        return lambda wildcards: [] if wildcards.image in self.plan.tiled else file
-
-    def of_large_images(self, file: str) -> InputFunction:
-        """Return an input function for a file that only images trained in tiles have."""
-        return lambda wildcards: file if wildcards.image in self.plan.tiled else []
 
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""

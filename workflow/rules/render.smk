@@ -124,8 +124,8 @@ if config["timelapse"]["formats"]:
             # inputs for the last frame's PSNR: for a large image it takes long to measure, and is
             # read from the metrics; it depends on the network alone, so that a change of the
             # settings of `evaluate` does not make the time-lapse again
-            resized=INPUTS.of_whole_images("results/{image}/resized.png"),
-            metrics=ancient(INPUTS.of_large_images("results/{image}/{field}/metrics.json")),
+            resized=INPUTS.of_image(whole="results/{image}/resized.png"),
+            metrics=ancient(INPUTS.of_image(tiled="results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
         output:
             outputs=[

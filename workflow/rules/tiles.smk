@@ -23,10 +23,7 @@ rule unpack:
         ),
         runtime=60,
     params:
-        settings=lambda wildcards: {
-            "mode": PLAN.image_of(wildcards)["mode"],
-            "threshold": PLAN.image_of(wildcards)["threshold"],
-        },
+        settings=PLAN.image_settings("mode", "threshold"),
         tiling=PLAN.tiling_of,
         version=VERSION,
     message:
