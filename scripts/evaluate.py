@@ -152,10 +152,5 @@ def upscale_numbers(images: dict[str, ImageData]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     run_job(
-        main,
-        lambda job: {
-            "expected": ExpectedNetwork.of_job(job),
-            "field": job.wildcards.field,
-            "record": next(map(Path, job.input.record), None),
-        },
+        main, lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field}
     )

@@ -42,8 +42,8 @@ def main(
     require_finished(model, network.metadata, task.training.steps)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
     trained = read_record(record, model, training)
-    answers = [Answers(network, some) for some in (known, others)]
-    counts = confusion(answers[1].labels, answers[1].predicted, network.classes)
+    answers = [_answers(network, known, held_out=0), _answers(network, others, held_out=1)]
+    counts = confusion(others.labels, answers[1]["predicted"].to_numpy(), network.classes)
     numbers: dict[str, Any] = {
         "classifier": name,
         "pictures": known.count,
@@ -53,23 +53,28 @@ def main(
         "classes": network.classes,
     }
     for prefix, found in zip(("", "held_out_"), answers, strict=True):
-        wrong = int((found.predicted != found.labels).sum())
+        wrong = int(np.count_nonzero(found["predicted"] != found["label"]))
         numbers[f"{prefix}wrong"] = wrong
-        numbers[f"{prefix}accuracy"] = 1 - wrong / len(found.labels)
+        numbers[f"{prefix}accuracy"] = 1 - wrong / len(found)
     numbers |= {"confusion": counts.tolist(), "per_class": by_class(counts)}
     numbers["parameters"] = trained["parameters"]
-    _write_predictions(predictions, answers)
+    text = pd.concat(answers).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_atomically(predictions, text.encode())
     write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
 
 
-class Answers:
-    """The classes that a classifier predicts for images, and their probabilities, shape (n,)."""
-
-    def __init__(self, network: ClassifierModel, labelled: LabelledImages) -> None:
-        probabilities = network.probabilities(labelled.images)
-        self.labels = labelled.labels
-        self.predicted = probabilities.argmax(axis=1)
-        self.probability = probabilities.max(axis=1)
+def _answers(network: ClassifierModel, labelled: LabelledImages, *, held_out: int) -> pd.DataFrame:
+    """Return a row for each image: its class, the predicted class, and the latter's probability."""
+    probabilities = network.probabilities(labelled.images)
+    return pd.DataFrame(
+        {
+            "held_out": held_out,
+            "picture": np.arange(len(labelled.labels)),
+            "label": labelled.labels,
+            "predicted": probabilities.argmax(axis=1),
+            "probability": probabilities.max(axis=1),
+        }
+    )
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
@@ -91,23 +96,6 @@ def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
         }
         for label in range(len(counts))
     ]
-
-
-def _write_predictions(path: Path, answers: list[Answers]) -> None:
-    parts = [
-        pd.DataFrame(
-            {
-                "held_out": held_out,
-                "picture": np.arange(len(found.labels)),
-                "label": found.labels,
-                "predicted": found.predicted,
-                "probability": found.probability,
-            }
-        )
-        for held_out, found in enumerate(answers)
-    ]
-    text = pd.concat(parts).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    write_atomically(path, text.encode())
 
 
 if __name__ == "__main__":

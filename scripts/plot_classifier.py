@@ -14,7 +14,7 @@ def main(
     predictions: Path,
     history: Path,
     *,
-    name: str | None = None,
+    name: str,
     confusion: Path,
     wrong: Path,
     curve: Path,

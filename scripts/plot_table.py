@@ -1,13 +1,12 @@
 """Plot the answers of a table's network."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from reporting.plots import write_png
-from reporting.table_plots import draw, read_view
+from reporting.table_plots import plot_of, read_view
 
 
 def main(
@@ -23,7 +22,7 @@ def main(
 ) -> None:
     """Write a PNG; the same network gives the same bytes; see `read_view`."""
     view = read_view(table, model, truth, sizes, name, settings, training)
-    write_png(partial(draw, view), plot)
+    write_png(plot_of(view)[0], plot)
 
 
 if __name__ == "__main__":

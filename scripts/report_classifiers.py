@@ -1,15 +1,13 @@
 """Write the page of the classifiers: the mistakes, learning curve and numbers of each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from entry.job import run_job
 from neuralfield.system.input_files import read_json
+from neuralfield.viewing.template import words_of
 from reporting.classifier_plots import (
     MOST_MISTAKES,
     draw_confusion,
@@ -17,26 +15,13 @@ from reporting.classifier_plots import (
     draw_mistakes,
     read_view,
 )
-from reporting.page import Titled, in_percent, write_page
+from reporting.page import in_percent, write_page
 from reporting.plots import inline_svg
 
 _SHOWN = (
     *("pictures", "held_out_pictures", "width", "height", "classes", "accuracy"),
     *("held_out_accuracy", "held_out_wrong", "per_class", "parameters", "versions"),
 )
-
-
-@dataclass(frozen=True)
-class ClassifierSection(Titled):
-    """One classifier, with its metrics, a description of its network, and its plots."""
-
-    about: str
-    numbers: dict[str, Any]
-    network: str
-    mistakes_shown: int
-    confusion: Markup
-    mistakes: Markup
-    curve: Markup
 
 
 def main(
@@ -61,17 +46,17 @@ def main(
         view = read_view(*own, name)
         plots = {"confusion": draw_confusion, "mistakes": draw_mistakes, "curve": draw_curve}
         sections.append(
-            ClassifierSection(
-                name=name,
-                about=classifier["about"],
-                numbers=read_json(own[1], _SHOWN),
-                network=_in_words(classifier["network"]),
-                mistakes_shown=min(len(view.mistakes), MOST_MISTAKES),
-                **{  # the plots contain no text of users
-                    plot: Markup(inline_svg(partial(draw, view), f"{plot}{number}"))
+            {
+                "title": words_of(name),
+                "about": classifier["about"],
+                "numbers": read_json(own[1], _SHOWN),
+                "network": _in_words(classifier["network"]),
+                "mistakes_shown": min(len(view.mistakes), MOST_MISTAKES),
+                **{
+                    plot: inline_svg(partial(draw, view), f"{plot}{number}")
                     for plot, draw in plots.items()
                 },
-            )
+            }
         )
     filters = {"share": in_percent}
     write_page(report, template, filters, metrics=metrics, settings=settings, sections=sections)

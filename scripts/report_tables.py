@@ -1,50 +1,23 @@
 """Write the page of the tables: the answers, learning curve and numbers of each network."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
-from reporting.page import NOTHING, Titled, in_percent, write_page
+from neuralfield.viewing.template import words_of
+from reporting.page import NOTHING, in_percent, write_page
 from reporting.plots import inline_svg
 from reporting.svg_plots import Curve, learning_curves
-from reporting.table_plots import draw, plot_in_words, read_view
-from reporting.ticks import percent, plain
+from reporting.table_plots import MEASURES, plot_of, read_view
 
 _SHOWN = (
     *("rows", "held_out_rows", "measure", "rmse", "accuracy"),
     *("parameters", "widths", "versions"),
 )
-
-
-@dataclass(frozen=True)
-class TableSection(Titled):
-    """One table and its network."""
-
-    about: str
-    numbers: dict[str, Any]  # its metrics
-    network: str  # a description of the network
-    # the network's answers, and its learning curve
-    plot: Markup
-    curve: Markup
-    plot_says: str  # a description of the plot
-    sizes: list[dict[str, Any]]
-    """Metrics of the networks of all sizes, the smallest first; empty if there is only one."""
-
-    @property
-    def learned(self) -> str:
-        return (
-            "share of correct predictions"
-            if self.numbers["measure"] == "accuracy"
-            else "error (rmse)"
-        )
 
 
 def main(
@@ -72,19 +45,23 @@ def main(
         )
         numbers = read_json(metrics[number], _SHOWN, {"table": name})
         require_recorded(histories[number], numbers, metrics[number])
-        # safe, because Matplotlib escapes the names of columns in the plot
-        plot = inline_svg(partial(draw, view), f"table{number}")
+        draw, plot_says = plot_of(view)
+        measure = numbers["measure"]
+        history = read_history(histories[number], measure)
+        learned, text_of = MEASURES[measure]
+        curve = Curve(0, history["step"], history[measure])
         sections.append(
-            TableSection(
-                name=name,
-                about=table["about"],
-                numbers=numbers,
-                network=_in_words(table["network"]),
-                plot=Markup(plot),
-                curve=_curve(histories[number], numbers["measure"], f"curve{number}"),
-                plot_says=plot_in_words(view),
-                sizes=view.sizes,
-            )
+            {
+                "title": words_of(name),
+                "about": table["about"],
+                "numbers": numbers,
+                "network": _in_words(table["network"]),
+                "plot": inline_svg(draw, f"table{number}"),
+                "plot_says": plot_says,
+                "curve": learning_curves([curve], "steps", text_of),
+                "learned": learned,
+                "sizes": view.sizes,
+            }
         )
     filters = {"number": in_digits, "share": in_percent, "widths": widths_in_words}
     write_page(report, template, filters, metrics=metrics, settings=settings, sections=sections)
@@ -108,13 +85,6 @@ def _in_words(network: Mapping[str, Any]) -> str:
     values = ", then ".join(map(str, network["widths"]))
     layers = "One hidden layer" if count == 1 else f"{count} hidden layers"
     return f"{layers} of {values} values, {network['activation']}, {network['output']} output"
-
-
-def _curve(history: Path, measure: str, name: str) -> Markup:
-    table = read_history(history, measure)
-    curve = Curve(0, table["step"], table[measure])
-    text = percent if measure == "accuracy" else plain
-    return Markup(learning_curves([curve], "steps", text))  # it contains no text of users
 
 
 if __name__ == "__main__":

@@ -6,31 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from entry.progress import progress_path
-from entry.training import ProgressLog, logging_kept_results, usable_cores, when_to_leave_s
-from neuralfield.rendering.publishing import publishing
-from neuralfield.system.device import select_device
-from neuralfield.system.heat import guard_gpu
+from entry.training import JobConditions, ProgressLog, logging_kept_results, publish_to
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit_batch
-from neuralfield.training.loop import Execution, Training
+from neuralfield.training.loop import Training
 from neuralfield.training.results import outputs_in
-
-
-class BatchProgress(ProgressLog):
-    """The progress of a batch: lines in the log, and one file, for all its networks together."""
-
-    def __init__(self, *arguments: Any, **others: Any) -> None:
-        super().__init__(*arguments, **others)
-        self.rows: dict[str, Mapping[str, float]] = {}
-
-    def add_row(self, row: Mapping[str, float], *, network: str) -> None:
-        self.rows[network] = row
-        step = int(min(row["step"] for row in self.rows.values()))
-        levels_db = [row["psnr_db"] for row in self.rows.values()]
-        quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
-        self.row(step, quality, f"{len(self.rows)} networks, {quality}")
 
 
 def main(
@@ -49,40 +30,40 @@ def main(
     than networks.
     """
     training = networks[0]["training"]
-    leave_at_s = when_to_leave_s(training)
-    cores = usable_cores(training, threads)
-    device = select_device(training["device"])
+    conditions = JobConditions(training, threads)
     folders = [model.parent for model in models]
     name = f"batch {batch} of {len(models)}"
-    file = progress_path(log_path) if log_path else None
-    progress = BatchProgress(name, training["steps"], file=file)
+    progress = ProgressLog(name, training["steps"], log_path)
+    rows: dict[str, Mapping[str, float]] = {}
+
+    def add_row(row: Mapping[str, float], *, network: str) -> None:
+        """Report the progress of all networks together, with the last row of each."""
+        rows[network] = row
+        step = int(min(row["step"] for row in rows.values()))
+        levels_db = [row["psnr_db"] for row in rows.values()]
+        quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
+        progress.row(step, quality, f"{len(rows)} networks, {quality}")
+
     with logging_kept_results(folder / FOLDER_NAME for folder in folders):
         trainings = []
-        heat = guard_gpu(
-            training.get("max_temperature_celsius"), device, partial(progress.say, name=name)
-        )
+        heat = conditions.heat_guard(partial(progress.say, name=name))
         for folder, settings in zip(folders, networks, strict=True):
             image, own_name = folder.parent, f"{folder.parent.name} / {folder.name}"
-            run = Execution(
-                device,
-                folder / ".state" / "segment_1",
-                training["engine"],
-                max(1, cores // len(networks)),
-                training["checkpoint_interval_s"],
-                partial(progress.add_row, network=own_name),
-                partial(progress.say, name=own_name),
-                leave_at_s,
-                heat,
-                folder / FOLDER_NAME,
+            run = conditions.execution(
+                folder,
+                threads=max(1, conditions.cores // len(networks)),
+                progress=partial(add_row, network=own_name),
+                say=partial(progress.say, name=own_name),
+                heat=heat,
                 stepped=[progress.stepped],
             )
             outputs = outputs_in(folder)
-            publish = publishing(outputs, run)
             field = {key: value for key, value in settings.items() if key != "training"}
             files = image / "pixels.csv", image / "picture.json"
             task = read_task(*files, field, settings["training"])
+            publish = publish_to(outputs, run)
             trainings.append(Training(task, run, publish, name=own_name, outputs=outputs))
-        fit_batch(trainings, min(cores, len(networks)))
+        fit_batch(trainings, min(conditions.cores, len(networks)))
 
 
 if __name__ == "__main__":

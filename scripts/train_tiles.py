@@ -10,14 +10,11 @@ from shutil import rmtree
 from typing import Any
 
 from entry.job import run_job
-from entry.progress import progress_path
-from entry.training import ProgressLog, logging_kept_results, usable_cores, when_to_leave_s
+from entry.training import JobConditions, ProgressLog, logging_kept_results, publish_to
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
-from neuralfield.rendering.publishing import publishing
-from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import DivergenceError
-from neuralfield.system.heat import HeatGuard, guard_gpu
+from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
@@ -26,8 +23,8 @@ from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit_batch
-from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import outputs_in, publish_segment
+from neuralfield.training.loop import Training
+from neuralfield.training.results import outputs_in
 from neuralfield.training.trainer import Trainer
 
 READERS = 2
@@ -37,8 +34,8 @@ READERS = 2
 class TilesProgress(ProgressLog):
     """The progress of a job, in steps of all its tiles together."""
 
-    def __init__(self, name: str, tiles: int, file: Path | None) -> None:
-        super().__init__(name, 0, file=file)
+    def __init__(self, name: str, tiles: int, log_path: Path | None) -> None:
+        super().__init__(name, 0, log_path)
         self.tiles, self.ended = tiles, 0
         self._present: Sequence[Trainer] = ()
         self._before = [0, 0.0]  # steps and seconds of the tiles that have ended
@@ -112,19 +109,9 @@ def main(
     finished tiles are published again, and other tiles resume from their states.
     """
     tiles = [tile for together in listed for tile in together]
-    leave_at_s = when_to_leave_s(training)
-    device = select_device(training["device"])
-    progress = TilesProgress(name, len(tiles), progress_path(log_path) if log_path else None)
-    job = _Job(
-        folder,
-        training,
-        segment,
-        usable_cores(training, threads),
-        device,
-        leave_at_s,
-        guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
-        progress,
-    )
+    conditions = JobConditions(training, threads)
+    progress = TilesProgress(name, len(tiles), log_path)
+    job = _Job(folder, segment, conditions, conditions.heat_guard(progress.say), progress)
     about = read_facts(facts)
 
     def read(tile: Tile) -> Task:
@@ -138,9 +125,9 @@ def main(
         logging_kept_results(folder / "tiles" / tile.name / FOLDER_NAME for tile in tiles),
         ThreadPoolExecutor(READERS) as reader,
         ThreadPoolExecutor(READERS) as recorder,
-        StopSignals(leave_at_s) as stop,
+        StopSignals(conditions.leave_at_s) as stop,
     ):
-        for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[device.kind]):
+        for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[conditions.device.kind]):
             ended = f"{progress.ended} of {len(tiles)} tiles are trained"
             stop.raise_if_received(ended)
             trainings = [job.training_of(tile, task) for tile, task in group]
@@ -164,32 +151,27 @@ def main(
 
 @dataclass(frozen=True)
 class _Job:
-    """The settings shared by the trainings of all tiles of a job."""
+    """The folder, conditions and progress that the trainings of all tiles of a job share."""
 
     folder: Path
-    settings: Mapping[str, Any]
     segment: int
-    cores: int
-    device: Device
-    leave_at_s: float
+    conditions: JobConditions
     heat: HeatGuard | None
     progress: TilesProgress
 
     def training_of(self, tile: Tile, task: Task) -> Training:
         """Return the training of a tile, with the number of steps that a budget allows."""
-        own, settings, device = self.folder / "tiles" / tile.name, self.settings, self.device
-        task, found, line = within_budget(task, settings, device, self.cores, own, self.folder)
-        run = Execution(
-            device,
-            own / ".state" / f"segment_{self.segment}",
-            settings.get("engine", "auto"),
-            self.cores,
-            settings["checkpoint_interval_s"],
-            partial(self.progress.add_row, tile=tile.name),
-            partial(self.progress.say_of_tile, tile=tile.name),
-            self.leave_at_s,
-            self.heat,
-            own / FOLDER_NAME,
+        own, conditions = self.folder / "tiles" / tile.name, self.conditions
+        settings, device = conditions.training, conditions.device
+        task, found, line = within_budget(
+            task, settings, device, conditions.cores, own, self.folder
+        )
+        run = conditions.execution(
+            own,
+            self.segment,
+            progress=partial(self.progress.add_row, tile=tile.name),
+            say=partial(self.progress.say_of_tile, tile=tile.name),
+            heat=self.heat,
             # a tile's network is published right after its last step, so that its last state is
             # not needed if the training was short; there are many tiles
             last_state_after_s=settings["checkpoint_interval_s"],
@@ -198,19 +180,13 @@ class _Job:
         if found:
             run.note(line)
             run.found_settings = found.training
-        segments, earlier = settings.get("segments", 1), None
-        if self.segment > 1:
-            earlier = own / "segments" / str(self.segment - 1)
-        outputs, publish = self.outputs_of(tile), None
-        if self.segment < segments:
-            publish = partial(publish_segment, **outputs)
-        until_step = task.training.steps * self.segment // segments
+        outputs = self.outputs_of(tile)
         return Training(
             task,
             run,
-            publish or publishing(outputs, run),
-            until_step,
-            earlier,
+            publish_to(outputs, run),
+            task.training.steps * self.segment // settings.get("segments", 1),
+            own / "segments" / str(self.segment - 1) if self.segment > 1 else None,
             name=f"{self.progress.name} / {tile.name}",
             outputs=outputs,
         )
@@ -218,7 +194,7 @@ class _Job:
     def outputs_of(self, tile: Tile) -> dict[str, Path]:
         """Return the published outputs of a tile: the segment, or the finished training."""
         own = self.folder / "tiles" / tile.name
-        if self.segment < self.settings.get("segments", 1):
+        if self.segment < self.conditions.training.get("segments", 1):
             return {"segment_folder": own / "segments" / str(self.segment)}
         return outputs_in(own)
 

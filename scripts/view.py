@@ -1,7 +1,6 @@
 """Write the viewer page, which evaluates a network in the browser, on the viewer's GPU."""
 
 from pathlib import Path
-from typing import Any
 
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
@@ -52,17 +51,12 @@ def main(
     write_atomically(view, page.encode())
 
 
-def _of_the_job(job: Any) -> dict[str, Any]:
-    """Return the arguments that have other names in the rule, and those that it may not have."""
-    others = {
-        "field": job.wildcards.field,
-        "expected": ExpectedNetwork.of_job(job),
-        "redraw": Path(job.input.comparison, "redraw.png"),
-    }
-    for name in ("checkpoints", "history", "record"):
-        others[name] = next(map(Path, job.input[name]), None)
-    return others
-
-
 if __name__ == "__main__":
-    run_job(main, _of_the_job)
+    run_job(
+        main,
+        lambda job: {
+            "field": job.wildcards.field,
+            "expected": ExpectedNetwork.of_job(job),
+            "redraw": Path(job.input.comparison, "redraw.png"),
+        },
+    )

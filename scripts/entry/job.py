@@ -99,7 +99,7 @@ def arguments_of(job: Any, main: Callable[..., None]) -> dict[str, Any]:
 
 
 def paths_of(files: Any) -> dict[str, Path | list[Path]]:
-    """Return the named inputs or outputs of a job as paths."""
+    """Return the named inputs or outputs of a job as paths; one without files is an empty list."""
     return {
         name: Path(file) if isinstance(file, str) else [Path(one) for one in file]
         for name, file in files.items()

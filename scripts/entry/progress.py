@@ -103,11 +103,6 @@ class ProgressFile:
             temporary.replace(self.path)
 
 
-def preview_path(job_log: Path) -> Path:
-    """Return the path of the preview of the training that has this log."""
-    return job_log.with_suffix(".preview.png")
-
-
 class Preview:
     """A preview image of a training, written at most every ten seconds.
 

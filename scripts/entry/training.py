@@ -1,4 +1,4 @@
-"""Functions shared by the training scripts: time limits, progress, and outputs."""
+"""Parts shared by the training scripts: the conditions of a job, its progress, and outputs."""
 
 import contextlib
 import logging
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import paths_of, show_line
-from entry.progress import Preview, ProgressFile, preview_path, progress_path
+from entry.progress import Preview, ProgressFile, progress_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.heat import guard_gpu
+from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import Interrupted, TimeLimitReached, leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME, has_kept_results
-from neuralfield.tasks.task import Measure, Task
+from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution, Publish
@@ -38,10 +38,11 @@ class ProgressLog:
     """
 
     def __init__(
-        self, name: str, steps: int, until_step: int | None = None, file: Path | None = None
+        self, name: str, steps: int, log_path: Path | None, until_step: int | None = None
     ) -> None:
         self.name, self.steps = name, steps
-        self.file = ProgressFile(file, steps, until_step or steps)
+        path = progress_path(log_path) if log_path else None
+        self.file = ProgressFile(path, steps, until_step or steps)
         self.next_line_s = 0.0
 
     def row(self, step: int, measured: str, details: str) -> None:
@@ -65,37 +66,43 @@ class ProgressLog:
         show_line(f"{name or self.name}: {line}")
 
 
-class TrainingProgress(ProgressLog):
-    """The progress of one training, with its loss and the measure of its task."""
+class JobConditions:
+    """The conditions that all trainings of a job share; the job has to create them as it starts.
 
-    def __init__(self, measure: Measure, *arguments: Any, **others: Any) -> None:
-        super().__init__(*arguments, **others)
-        self.measure = measure
-
-    def __call__(self, row: Mapping[str, float]) -> None:
-        measured = self.measure.format.format(row[self.measure.name])
-        details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
-        self.row(int(row["step"]), measured, details)
-
-
-def when_to_leave_s(training: Mapping[str, Any]) -> float:
-    """Return the time at which a job that starts now has to exit, by `time.monotonic`."""
-    return leaving_time_s(
-        training.get("time_limit_s"),
-        training["time_margin_s"],
-        os.environ,
-        started_s=time.monotonic(),
-    )
-
-
-def usable_cores(training: Mapping[str, Any], threads: int) -> int:
-    """Return the number of cores that a job uses, after checking the number in the settings.
-
-    An error is raised if the settings require more cores than are available.
+    An error is raised if the settings require more cores than are available, or a missing GPU.
     """
-    if "threads" in training:  # checked here, because --cores may have lowered `threads`
-        require_cores(training["threads"])
-    return min(threads, available_cores())  # the command line may request more
+
+    def __init__(self, training: Mapping[str, Any], threads: int) -> None:
+        self.training = training
+        limit_s, margin_s = training.get("time_limit_s"), training["time_margin_s"]
+        now_s = time.monotonic()
+        self.leave_at_s = leaving_time_s(limit_s, margin_s, os.environ, started_s=now_s)
+        if "threads" in training:  # checked here, because --cores may have lowered `threads`
+            require_cores(training["threads"])
+        self.cores = min(threads, available_cores())  # the command line may request more
+        self.device = select_device(training["device"])
+
+    def heat_guard(self, say: Callable[[str], None]) -> HeatGuard | None:
+        return guard_gpu(self.training.get("max_temperature_celsius"), self.device, say)
+
+    def execution(self, folder: Path, segment: int = 1, **others: Any) -> Execution:
+        """Return the conditions of the training of a folder; `others` are those of its own."""
+        return Execution(
+            device=self.device,
+            state_folder=folder / ".state" / f"segment_{segment}",
+            kept_folder=folder / FOLDER_NAME,
+            engine=self.training.get("engine", "auto"),
+            checkpoint_interval_s=self.training["checkpoint_interval_s"],
+            leave_at_s=self.leave_at_s,
+            **{"threads": self.cores, **others},
+        )
+
+
+def publish_to(outputs: Mapping[str, Path], run: Execution) -> Publish:
+    """Return a function that writes the outputs: a segment, or the results of a training."""
+    if "segment_folder" in outputs:
+        return partial(publish_segment, **outputs)
+    return publishing(outputs, run)
 
 
 @contextlib.contextmanager
@@ -127,10 +134,9 @@ def _naming_budgets(training: Mapping[str, Any]) -> Iterator[None]:
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
-    state = Path(job.params.state)
     return {
         "training": training,
-        "state": state,
+        "folder": Path(job.params.state).parent,
         "threads": job.threads,
         "name": " / ".join(text for key, text in job.wildcards.items() if key != "segment"),
         "log_path": Path(job.log[0]),
@@ -144,64 +150,55 @@ def train_task(
     make_task: Callable[[], Task],
     training: Mapping[str, Any],
     *,
-    state: Path,
+    folder: Path,
     threads: int,
     name: str,
     log_path: Path | None = None,
     previews: bool = False,
     segment: int = 1,
     earlier_segment: Path | None = None,
-    segment_folder: Path | None = None,
     **outputs: Path,
 ) -> None:
     """Train until the end of a segment.
 
-    The last segment writes `outputs`, see `outputs_in`; earlier segments write `segment_folder`.
-    The time that `make_task` takes to read the data counts towards the time limit. `state` is the
-    folder with the state to resume from. Results are kept beside it, and are published from there
-    if the same training has finished before. Progress is written beside the job's log and, with
-    `previews`, renders of the image, too.
+    The last segment writes the `outputs` of `outputs_in`; earlier segments write `segment_folder`.
+    The time that `make_task` takes to read the data counts towards the time limit. `folder` has the
+    state to resume from. Results are kept beside it, and are published from there if the same
+    training has finished before. Progress is written beside the job's log and, with `previews`,
+    renders of the image, too.
     """
-    leave_at_s = when_to_leave_s(training)
-    cores = usable_cores(training, threads)
-    kept_folder = state.with_name(FOLDER_NAME)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(logging_kept_results([kept_folder]))
+        stack.enter_context(logging_kept_results([folder / FOLDER_NAME]))
         stack.enter_context(_naming_budgets(training))
+        conditions = JobConditions(training, threads)
+        device, cores = conditions.device, conditions.cores
         task = make_task()
-        device = select_device(training["device"])
-        if not segment_folder:
+        if "segment_folder" not in outputs:
             stack.enter_context(compile_ahead(task, device))
-        task, found, line = within_budget(task, training, device, cores, state.parent)
-        steps = task.training.steps
+        task, found, line = within_budget(task, training, device, cores, folder)
+        steps, measure = task.training.steps, task.measure
         until_step = steps * segment // training.get("segments", 1)
-        file = progress_path(log_path) if log_path else None
-        progress = TrainingProgress(task.measure, name, steps, until_step, file)
+        progress = ProgressLog(name, steps, log_path, until_step)
+
+        def add_row(row: Mapping[str, float]) -> None:
+            measured = measure.format.format(row[measure.name])
+            details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
+            progress.row(int(row["step"]), measured, details)
+
         watchers = [progress.stepped]
         if log_path and previews:
-            preview = stack.enter_context(Preview(preview_path(log_path), cores))
+            preview = stack.enter_context(Preview(log_path.with_suffix(".preview.png"), cores))
             watchers.append(preview.update)
-        run = Execution(
-            device,
-            state / f"segment_{segment}",
-            training.get("engine", "auto"),
-            cores,
-            training["checkpoint_interval_s"],
-            progress,
-            progress.say,
-            leave_at_s,
-            guard_gpu(training.get("max_temperature_celsius"), device, progress.say),
-            kept_folder,
+        run = conditions.execution(
+            folder,
+            segment,
+            progress=add_row,
+            say=progress.say,
+            heat=conditions.heat_guard(progress.say),
             stepped=watchers,
         )
         if found:
             run.note(line)
             run.found_settings = found.training
-        publish: Publish
-        if segment_folder:
-            outputs = {"segment_folder": segment_folder}
-            publish = partial(publish_segment, segment_folder=segment_folder)
-        else:
-            publish = publishing(outputs, run)
-        earlier = earlier_segment
+        publish, earlier = publish_to(outputs, run), earlier_segment
         fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)

@@ -35,36 +35,28 @@ _ASPECT = 1.7
 
 
 @dataclass(frozen=True, eq=False)
-class Mistake:
-    """An image (uint8, shape (height, width)) whose class was predicted wrongly."""
-
-    image: np.ndarray
-    label: int
-    predicted: int
-    probability: float
-
-
-@dataclass(frozen=True, eq=False)
 class ClassifierView:
     """The contents of the plots of a classifier."""
 
     confusion: np.ndarray
     """int64, shape (classes, classes): rows are the true classes of held-out images, and columns
     the predicted classes."""
-    mistakes: list[Mistake]  # mistakes on held-out images, the most certain first
+    mistakes: list[tuple[np.ndarray, int, int]]
+    """Held-out images (uint8, shape (height, width)) whose class was predicted wrongly, with their
+    class and the predicted one; the most certain mistakes first."""
     # float64, shape (n,); columns of the history
     steps: np.ndarray
     accuracy: np.ndarray
 
 
 def read_view(
-    images: Path, metrics: Path, predictions: Path, history: Path, name: str | None = None
+    images: Path, metrics: Path, predictions: Path, history: Path, name: str
 ) -> ClassifierView:
     """Read the contents of the plots; `images` is the IDX file of the held-out images.
 
     Files of another classifier or training are refused.
     """
-    numbers = read_json(metrics, ["confusion"], {"classifier": name} if name else None)
+    numbers = read_json(metrics, ["confusion"], {"classifier": name})
     for path in (predictions, history):
         require_recorded(path, numbers, metrics)
     columns = ["held_out", "picture", "label", "predicted", "probability"]
@@ -73,8 +65,8 @@ def read_view(
     wrong = answers[(answers[:, 0] == 1) & (answers[:, 2] != answers[:, 3])]
     shown = read_idx(images, 3)
     mistakes = [
-        Mistake(shown[int(number)], int(label), int(predicted), float(probability))
-        for _, number, label, predicted, probability in wrong[np.argsort(-wrong[:, 4])]
+        (shown[int(number)], int(label), int(predicted))
+        for _, number, label, predicted, _ in wrong[np.argsort(-wrong[:, 4])]
     ]
     counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
@@ -113,14 +105,14 @@ def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Show images that were predicted wrongly, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
     columns, rows = _grid(len(shown))
-    for number, mistake in enumerate(shown):
+    for number, (image, label, predicted) in enumerate(shown):
         row, column = divmod(number, columns)
-        height, width = (0.92 * side / max(mistake.image.shape) for side in mistake.image.shape)
+        height, width = (0.92 * side / max(image.shape) for side in image.shape)
         left, bottom = column + (1 - width) / 2, row * (1 + _CAPTION) + 0.96
         extent = (left, left + width, bottom, bottom - height)
         style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
-        axes.imshow(mistake.image, extent=extent, **style)
-        words = f"{mistake.predicted}, is {mistake.label}"
+        axes.imshow(image, extent=extent, **style)
+        words = f"{predicted}, is {label}"
         axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:
         words = "Every image was classified correctly."

@@ -12,6 +12,7 @@ from entry.records import read_own_metrics
 from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
+from neuralfield.viewing.template import words_of
 from reporting.embedded import (
     Box,
     file_uri,
@@ -19,7 +20,6 @@ from reporting.embedded import (
     overviews_and_crops,
     thumbnail_uri,
 )
-from reporting.page import Titled
 from reporting.svg_plots import Curve, learning_curves
 
 VIEWER = "viewer"
@@ -120,9 +120,10 @@ class Enlargement:
 
 
 @dataclass(frozen=True)
-class ImageSection(Titled):
+class ImageSection:
     """One image and everything made from it."""
 
+    name: str
     # data URIs; without a larger source the training image is the source
     thumbnail: str
     training_image: str
@@ -137,6 +138,10 @@ class ImageSection(Titled):
     networks: list[ShownNetwork]  # in the order of the settings
     enlargements: list[Enlargement]  # empty if there is no larger source
     curves: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
+
+    @property
+    def title(self) -> str:
+        return words_of(self.name)
 
     @property
     def best(self) -> ShownNetwork:
@@ -277,7 +282,6 @@ def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple
         curves = [
             Curve(shown.colour, history[column], history["psnr_db"]) for shown, history in learned
         ]
-        # safe, because it contains no text of users
-        return label, Markup(learning_curves(curves, label))
+        return label, learning_curves(curves, label)
 
     return [plot("step", "steps"), plot("seconds", "seconds of training")]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,9 @@ from markupsafe import Markup, escape
 
 from neuralfield.system.files import write_atomically
 from neuralfield.system.input_files import read_json
-from neuralfield.viewing.template import load_template, words_of
+from neuralfield.viewing.template import load_template
 
 NOTHING = "–"
-
-
-@dataclass(frozen=True)
-class Titled:
-    """A part of a page that has a name."""
-
-    name: str
-
-    @property
-    def title(self) -> str:
-        return words_of(self.name)
 
 
 def write_page(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -25,33 +26,31 @@ LETTERS: dict[Any, Any] = {"font.size": 12, "text.parse_math": False}
 DOTS_PER_INCH = 160
 
 
-def inline_svg(draw: Draw, name: str) -> str:
-    """Return a plot as an ``<svg>`` element for the page.
+def inline_svg(draw: Draw, name: str) -> Markup:
+    """Return a plot as an ``<svg>`` element for the page, in which Matplotlib has escaped all text.
 
     `name` is a prefix of every id inside, so that several figures can stand on one page.
     """
-    settings: dict[Any, Any] = LETTERS | {
-        "svg.fonttype": "none",
-        "svg.hashsalt": name,
-        "text.color": PAGE.muted,
-    }
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-        draw(figure.add_subplot(), PAGE)
-        content = io.StringIO()
-        figure.savefig(content, format="svg", transparent=True, metadata={"Date": None})
-    return _inlined(content.getvalue(), name)
+    fonts = {"svg.fonttype": "none", "svg.hashsalt": name}
+    svg = _drawn(draw, PAGE, fonts, format="svg", transparent=True, metadata={"Date": None})
+    return Markup(_inlined(svg.decode(), name))
 
 
 def write_png(draw: Draw, path: Path) -> None:
     """Write a plot as a PNG; the same plot gives the same bytes."""
-    settings: dict[Any, Any] = LETTERS | {"text.color": PAPER.muted}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=PAPER.gpu)
-        draw(figure.add_subplot(), PAPER)
+    options = {"format": "png", "dpi": DOTS_PER_INCH, "metadata": {"Software": None}}
+    write_atomically(path, _drawn(draw, PAPER, {}, **options))
+
+
+def _drawn(draw: Draw, colours: Colours, settings: dict[str, Any], **options: Any) -> bytes:
+    """Return the file of a plot; `options` are those of Matplotlib's `savefig`."""
+    style: dict[Any, Any] = LETTERS | settings | {"text.color": colours.muted}
+    with mpl.rc_context(style):
+        figure = Figure(figsize=SIZE_INCHES, layout="constrained", facecolor=colours.gpu)
+        draw(figure.add_subplot(), colours)
         content = io.BytesIO()
-        figure.savefig(content, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    write_atomically(path, content.getvalue())
+        figure.savefig(content, **options)
+    return content.getvalue()
 
 
 def style_axes(

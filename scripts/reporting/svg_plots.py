@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+from markupsafe import Markup
 
 from reporting.colours import series_colour
 from reporting.ticks import even_ticks, in_decibels, in_short, logarithmic_ticks
@@ -75,7 +76,7 @@ class _Axis:
 
 def learning_curves(
     curves: Iterable[Curve], x_label: str, y_text: Callable[[float], str] = in_decibels
-) -> str:
+) -> Markup:
     """Plot learning curves over a logarithmic axis, as an ``<svg>`` element.
 
     Points that are not finite, or whose `x` is not above zero, are left out. `y_text` formats the
@@ -99,7 +100,7 @@ def learning_curves(
     return _svg(x_axis, y_axis, x_label, y_text, marks, least_step)
 
 
-def scatter(points: Sequence[Point], x_label: str) -> str:
+def scatter(points: Sequence[Point], x_label: str) -> Markup:
     """Plot scores in dB over costs, as an ``<svg>`` element.
 
     A line connects the points on the Pareto frontier of each image. The first points are drawn on
@@ -164,7 +165,7 @@ def _svg(
     y_text: Callable[[float], str],
     marks: Sequence[str],
     least_step: float = 0.0,
-) -> str:
+) -> Markup:
     """Put marks on axes with horizontal grid lines, numbers beside and below, and no frame."""
     lines, bottom = [], HEIGHT - BOTTOM
     for tick in even_ticks(y_axis.low, y_axis.high, MOST_TICKS, least_step):
@@ -177,7 +178,8 @@ def _svg(
     lines.append(_line(bottom, "var(--hairline)"))
     lines.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "middle", "auto", x_label))
     content = "".join([*lines, *marks])
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12">{content}</svg>'
+    # safe, because all text in it is escaped
+    return Markup(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12">{content}</svg>')
 
 
 def _line(y: float, colour: str) -> str:

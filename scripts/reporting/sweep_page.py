@@ -146,8 +146,7 @@ def _section(
             )
             for row in sorted(per_image, key=lambda row: combinations.index(row["combination"]))
         ]
-        # safe, because it has the names of users in escaped form
-        return label, Markup(scatter(points, label))
+        return label, scatter(points, label)
 
     best_ranks = {
         image: min(row["rank"] for row in per_image if row["image"] == image) for image in images

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
 from reporting.colours import PAPER, Colours
-from reporting.plots import style_axes
+from reporting.plots import Draw, style_axes
 from reporting.ticks import percent, plain
 
 SURFACE_POINTS = 160
@@ -27,6 +28,9 @@ MOST_POINTS = 4000
 
 SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
 """Margins of the plot around the rows, as fractions of their range."""
+
+MEASURES = {"accuracy": ("share of correct predictions", percent), "rmse": ("error (rmse)", plain)}
+"""Each measure in words, and the function that formats its values."""
 
 MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
@@ -96,31 +100,22 @@ def read_view(
     )
 
 
-def draw(view: TableView, axes: Axes, colours: Colours) -> None:
-    """Draw the plot that suits the table: sizes, curves, a surface, or answers over targets."""
-    inputs, targets = len(view.samples.inputs), len(view.samples.targets)
+def plot_of(view: TableView) -> tuple[Draw, str]:
+    """Return the plot that suits the table, and a sentence about it, as a text alternative."""
+    inputs, targets = " and ".join(view.samples.inputs), ", ".join(view.samples.targets)
+    shape = len(view.samples.inputs), len(view.samples.targets)
     if view.sizes:
-        plot = _draw_sizes
-    elif inputs == 1:
-        plot = _draw_curves
-    elif inputs == 2 and targets == 1:
-        plot = _draw_surface
+        draw, words = _draw_sizes, "The quality of each network over its number of parameters."
+    elif shape[0] == 1:
+        draw = _draw_curves
+        words = f"{targets} over {inputs}: the rows, and the network’s predictions."
+    elif shape == (2, 1):
+        draw = _draw_surface
+        words = f"{targets} over {inputs}: the rows, and the network’s predictions between them."
     else:
-        plot = _draw_against
-    plot(view, axes, colours)
-
-
-def plot_in_words(view: TableView) -> str:
-    """Describe the plot in a sentence, as a text alternative."""
-    targets = ", ".join(view.samples.targets)
-    if view.sizes:
-        return "The quality of each network over its number of parameters."
-    if len(view.samples.inputs) == 1:
-        return f"{targets} over {view.samples.inputs[0]}: the rows, and the network’s predictions."
-    if len(view.samples.inputs) == 2 and len(view.samples.targets) == 1:
-        over = " and ".join(view.samples.inputs)
-        return f"{targets} over {over}: the rows, and the network’s predictions between them."
-    return f"The network’s predictions over the values of {targets} in the table."
+        draw = _draw_against
+        words = f"The network’s predictions over the values of {targets} in the table."
+    return partial(draw, view), words
 
 
 def _draw_curves(view: TableView, axes: Axes, colours: Colours) -> None:
@@ -219,15 +214,13 @@ def _draw_sizes(view: TableView, axes: Axes, colours: Colours) -> None:
     measure = view.sizes[0]["measure"]
     parameters = [found["parameters"] for found in view.sizes]
     reached = [found[measure] for found in view.sizes]
-    is_share = measure == "accuracy"
-    label = "share of correct predictions" if is_share else "error (rmse)"
+    label, text = MEASURES[measure]
     style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.gpu}
     axes.plot(parameters, reached, "o-", color=colours.first, label=label, **style)
-    if is_share:
+    if measure == "accuracy":
         axes.axhline(0.5, color=colours.muted, linewidth=1.2, linestyle="--", label="guessing")
     axes.set_xscale("log")
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    text = percent if is_share else plain
     style_axes(axes, "parameters of the network", text, colours)
     axes.set_xticks(parameters)
     axes.legend(labelcolor=colours.muted, **LEGEND)

@@ -10,6 +10,7 @@ from PIL import Image
 from workspace import ROOT
 
 from config.configuration import ImageNetwork, Problems, read_schema, runs, source_namer
+from config.precedence import read_layers
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.images.kind import Kind
@@ -338,7 +339,7 @@ def test_names_where_a_setting_was_written(tmp_path):
     extra.write_text("training: {steps: 0}\n")
 
     given = SimpleNamespace(config={"images": {"cub": {"size": 3}}}, configfiles=[extra])
-    name_source = source_namer(given)
+    name_source = source_namer(read_layers(given))
     assert name_source(("images", "cub", "size")) == "--config"
     assert name_source(("images", "cub", "path")) == "--config"
     assert name_source(("training", "steps")) == "mine.yaml"

@@ -23,7 +23,8 @@ def read(config, *arguments, files=()):
     given = ConfigSettings(config=parse_config(arguments), configfiles=list(files))
     merged = copy.deepcopy(config)
     update_config(merged, given.overwrite_config)
-    return read_settings(merged, source_namer(given), read_layers(given))
+    layers = read_layers(given)
+    return read_settings(merged, source_namer(layers), layers)
 
 
 def steps(settings):

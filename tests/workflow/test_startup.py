@@ -106,13 +106,11 @@ def test_programs_that_are_started_do_not_keep_the_lock(folder):
 
 
 def test_missing_packages(monkeypatch):
-    assert startup.missing_packages() == []
+    startup.require_packages()
     monkeypatch.setitem(startup.PACKAGES, "no_such_module", "some-package")
-    assert startup.missing_packages() == ["some-package"]
-    assert startup.missing_packages(has_conda=True) == []
-    assert "no some-package; expected all packages of pyproject.toml" in (
-        startup.missing_packages_message()
-    )
+    with pytest.raises(startup.UserError, match="no some-package; expected all packages of"):
+        startup.require_packages()
+    startup.require_packages(has_conda=True)
 
 
 def test_requirements_are_those_of_the_project():

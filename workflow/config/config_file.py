@@ -10,6 +10,7 @@ would silently use the last of the two values.
 
 import json
 import re
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -87,16 +88,9 @@ def require_keys_once(path: Path) -> None:
 
 def require_given_once(arguments: Sequence[str]) -> None:
     """Refuse a command line that sets a key twice: Snakemake would use only the last value."""
-    groups: list[list[str]] = []
-    is_open = False
-    for argument in arguments:
-        option, _, value = argument.partition("=")
-        if option in ("--config", "-C"):
-            groups.append([value] if value else [])
-        elif is_open and not argument.startswith("-"):
-            groups[-1].append(argument)
-            continue
-        is_open = option in ("--config", "-C")
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", "-C", nargs="*", action="append", default=[])
+    groups: list[list[str]] = parser.parse_known_args(arguments)[0].config
     if len(groups) > 1:
         raise UserError(
             f"--config: given {len(groups)} times, but only the last one would take effect;"

@@ -3,13 +3,9 @@
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from config import large_images
-from config.config_file import require_keys_once
 from config.image_sizes import too_large_renders
 from config.named_files import find_file, find_folder, missing_file, require_file
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
@@ -148,24 +144,15 @@ def trained_fields(settings: Mapping[str, Any]) -> list[str]:
     return [name for name, field in settings["fields"].items() if field["type"] != "imported"]
 
 
-def source_namer(given: Any) -> Callable[[Place], str]:
-    """Return a function that returns the source of a setting, for messages.
-
-    `given` is Snakemake's ``ConfigSettings``: the config files and the --config values of the
-    command line.
-    """
-    sources = [("--config", given.config)]
-    for path in reversed(given.configfiles):
-        require_keys_once(Path(path))
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        sources.append((Path(path).name, content))
+def source_namer(layers: Sequence[ConfigLayer]) -> Callable[[Place], str]:
+    """Return a function that returns the source of a setting, for messages."""
 
     def name_source(place: Place) -> str:
         # a missing key is reported for the source that has its neighbouring keys
         for wanted in (place, place[:-1]):
-            for name, content in sources:
-                if wanted and _holds(content, wanted):
-                    return name
+            for layer in reversed(layers):
+                if wanted and _holds(layer.content, wanted):
+                    return layer.name
         return "config.yaml"
 
     return name_source

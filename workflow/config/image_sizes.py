@@ -5,6 +5,7 @@ from typing import Any
 
 from config.wording import Place, WhereIs
 from neuralfield.images.image import ImageShape, target_size
+from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 
 
@@ -36,7 +37,6 @@ def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterato
 
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:
     """Return the size of a render in the image's proportions; (0, 0) for an unreadable image."""
-    from neuralfield.images.image_file import image_size
     from neuralfield.rendering.render import size_for_longer_side
 
     try:

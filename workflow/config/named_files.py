@@ -56,5 +56,5 @@ def workflow_file(path: str) -> str:
 
 def page_files(*includes: str) -> list[str]:
     """Return the files that the template of a page includes."""
-    names = ("report_page.html.j2", *includes, "report.css", "report.js")
-    return [workflow_file(f"workflow/report/{name}") for name in names]
+    common = ("report_page.html.j2", "report_rollback.html.j2", "report.css", "report.js")
+    return [workflow_file(f"workflow/report/{name}") for name in (*common, *includes)]

@@ -9,6 +9,7 @@ from typing import Any
 from config.named_files import require_file
 from config.wording import Place, as_written, name_place
 from neuralfield.images.image import target_size, usual_size_px
+from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, InputError
 
 TAKEN_NAMES = ("tables", "classifiers")
@@ -52,9 +53,11 @@ def adopt_own_image(
     where = name_place(("image",), name_source)
     shape = None
     try:
-        shape = _size_px(require_file(path, where, "an image"), where)
+        shape = image_size(require_file(path, where, "an image"))
     except ConfigError as error:
         yield error
+    except InputError as error:
+        yield ConfigError(where, f"{error.where} {error.found}", error.expected, error.remedy)
     usual = usual_size_px(*shape) if shape and not {"size", "tiles"} & set(image) else None
     if usual is not None:
         image["size"] = usual
@@ -94,16 +97,6 @@ def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> 
         remedy = f"add name={own} to the command, or remove results/{name}"
         found = f"contains the results of {earlier}"
         raise ConfigError(f"results/{name}", found, f"a folder of its own for {path}", remedy)
-
-
-def _size_px(path: Path, where: str) -> tuple[int, int]:
-    """Return width and height from the file's header; the image itself is not decoded."""
-    from neuralfield.images.image_file import image_size
-
-    try:
-        return image_size(path)
-    except InputError as error:
-        raise ConfigError(where, f"{path} {error.found}", error.expected, error.remedy) from error
 
 
 def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> str:

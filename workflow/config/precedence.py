@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from config.config_file import require_keys_once
 from config.named_files import ROOT
 from config.wording import Place, as_written, name_place
 from neuralfield.system.settings import settings_of
@@ -38,9 +39,10 @@ def read_layers(given: Any) -> list[ConfigLayer]:
     command line.
     """
     layers = []
-    for path in given.configfiles:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        layers.append(ConfigLayer(Path(path).name, content if isinstance(content, dict) else {}))
+    for path in map(Path, given.configfiles):
+        require_keys_once(path)
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        layers.append(ConfigLayer(path.name, content if isinstance(content, dict) else {}))
     return [*layers, ConfigLayer(COMMAND_LINE, given.config)]
 
 

@@ -11,6 +11,11 @@ from neuralfield.tasks.classifier.labelled import find_files
 
 InputFunction = Callable[[Any], str | list[str]]
 
+_EXAMPLES = {
+    "tables": "at least one table; add one, as docs/tables.md shows",
+    "classifiers": "at least one set of images; add one, as docs/classifier.md shows",
+}
+
 
 class Inputs:
     """Input functions of rules, and methods that create them.
@@ -36,23 +41,19 @@ class Inputs:
         name = "mosaic.json" if wildcards.image in self.plan.tiled else "model.safetensors"
         return f"results/{{image}}/{{field}}/{name}"
 
+    def of_image(self, *, whole: str | None = None, tiled: str | None = None) -> InputFunction:
+        """Return an input function for the file of an image trained as a whole, or in tiles."""
+        return lambda wildcards: (tiled if wildcards.image in self.plan.tiled else whole) or []
+
     def learning(self, name: str) -> InputFunction:
         """Return an input function for a file of a training; empty for imported weights."""
         file = f"results/{{image}}/{{field}}/{name}"
-        return lambda wildcards: [] if wildcards.field in self.plan.imported else [file]
+        return lambda wildcards: [] if wildcards.field in self.plan.imported else file
 
     def imported_weights(self, wildcards: Any) -> str | list[str]:
         """Return the file of an imported network; empty for other networks."""
         is_imported = wildcards.field in self.plan.imported
         return self.plan.network_of(wildcards)["path"] if is_imported else []
-
-    def of_whole_images(self, file: str) -> InputFunction:
-        """Return an input function for a file that only images trained as a whole have."""
-        return lambda wildcards: [] if wildcards.image in self.plan.tiled else file
-
-    def of_large_images(self, file: str) -> InputFunction:
-        """Return an input function for a file that only images trained in tiles have."""
-        return lambda wildcards: file if wildcards.image in self.plan.tiled else []
 
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""
@@ -95,20 +96,15 @@ class Inputs:
     def _files_of_set(self, wildcards: Any, part: tuple[str, str]) -> list[str]:
         return [str(path) for path in find_files(self.plan.network_of(wildcards)["path"], part)]
 
-    def one_for_each(
-        self, section: str, wildcard: str, example: str
-    ) -> Callable[[str], InputFunction]:
-        """Return a function that makes an input function for all names of a section from a pattern.
+    def of_each(self, section: str, file: str) -> InputFunction:
+        """Return an input function for a file of every table or of every classifier.
 
-        The input function raises `UserError`, which shows `example`, if the section is empty.
+        It raises `UserError` if the section `tables` or `classifiers` is empty.
         """
 
-        def every(pattern: str) -> InputFunction:
-            def names(wildcards: Any) -> list[str]:
-                if not self.plan.config[section]:
-                    raise UserError(f"config.yaml: {section}: missing; expected {example}")
-                return [pattern.format(**{wildcard: name}) for name in self.plan.config[section]]
+        def files(wildcards: Any) -> list[str]:
+            if not self.plan.config[section]:
+                raise UserError(f"config.yaml: {section}: missing; expected {_EXAMPLES[section]}")
+            return [f"results/{section}/{name}/{file}" for name in self.plan.config[section]]
 
-            return names
-
-        return every
+        return files

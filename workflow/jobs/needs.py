@@ -1,6 +1,6 @@
 """The cores, GPUs, memory and time that the jobs of a plan request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from config.configuration import ImageNetwork
@@ -49,16 +49,9 @@ class Needs:
         """Return the number of GPUs that a training uses exclusively."""
         return 0 if self._shares_gpu(self.longest_first(wildcards)) else self.gpus(wildcards)
 
-    def rendering_gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs that a rendering job uses exclusively."""
-        return 0 if self._shares_gpu(0) else self.gpus(wildcards)
-
     def training_gpu_memory_mb(self, wildcards: Any) -> float:
         together = self._image_and_network(wildcards)
         return self.gpus(wildcards) and estimates.training_gpu_memory_mb(*together)
-
-    def rendering_gpu_memory_mb(self, wildcards: Any) -> int:
-        return self.gpus(wildcards) * estimates.RENDERING_GPU_MEMORY_MB
 
     def training_threads(self, wildcards: Any) -> int:
         """Return the number of threads in the settings, or else an equal share of the cores."""
@@ -106,17 +99,30 @@ class Needs:
         together = self._image_and_network(wildcards)
         return estimates.training_s(*together, 1, self.gpus(wildcards))
 
-    def longer_side_px(self, wildcards: Any) -> int:
-        """Return the longer side of a render: the wildcard `size`, or else roughly the image's."""
+    def square_pixels(self, wildcards: Any) -> int:
+        """Return the pixels of a square render: of the wildcard `size`, or else of the image's."""
         points = estimates.image_points(self.plan.image_of(wildcards))
-        return int(wildcards.get("size") or points**0.5)
+        return int(wildcards.get("size") or points**0.5) ** 2
 
-    def rendering_minutes(
-        self, wildcards: Any, longer_side_px: float, threads: int, images: int = 1
-    ) -> int:
-        network, points = self.plan.network_of(wildcards), images * longer_side_px**2
-        work_s = estimates.rendering_s(points, network, threads, self.gpus(wildcards))
-        return estimates.minutes(work_s, {})
+    def rendering(
+        self,
+        pixels: float | Callable[[Any], float],
+        mem_mb: float | Callable[[Any], float] = estimates.RENDERING_MEMORY_MB,
+    ) -> dict[str, Any]:
+        """Return the resources of a rule that renders this number of pixels of a network."""
+
+        def minutes(wildcards: Any, threads: int) -> int:
+            points = pixels(wildcards) if callable(pixels) else pixels
+            network, gpus = self.plan.network_of(wildcards), self.gpus(wildcards)
+            return estimates.minutes(estimates.rendering_s(points, network, threads, gpus), {})
+
+        gpu_memory_mb = estimates.RENDERING_GPU_MEMORY_MB
+        return {
+            "gpu": lambda wildcards: 0 if self._shares_gpu(0) else self.gpus(wildcards),
+            "gpu_memory_mb": lambda wildcards: self.gpus(wildcards) * gpu_memory_mb,
+            "mem_mb": mem_mb,
+            "runtime": minutes,
+        }
 
     def table_memory_mb(self, wildcards: Any) -> int:
         return estimates.table_memory_mb(self.plan.network_of(wildcards), self.gpus(wildcards))
@@ -137,10 +143,6 @@ class Needs:
     def tiles_s(self, job: TileJob) -> float:
         return len(job.tiles) * self.longest_first(job.first_tile)
 
-    def tiles_threads(self, job: TileJob) -> int:
-        """Return the threads set by --set-threads for these jobs, or else those of a training."""
-        return self._given_threads(job.kind) or self.training_threads(job.run)
-
     def tiles_resources(self, job: TileJob) -> dict[str, Any]:
         """Return the estimates for a job on tiles.
 
@@ -160,10 +162,6 @@ class Needs:
 
     def batch_s(self, batch: Batch) -> float:
         return sum(map(self.longest_first, batch.runs))
-
-    def batch_threads(self, batch: Batch) -> int:
-        """Return the threads that --set-threads sets for batches, or else those of a training."""
-        return self._given_threads("train_batch") or self.training_threads(batch.runs[0])
 
     def batch_resources(self, batch: Batch) -> dict[str, Any]:
         """Return the estimates for all networks of a batch."""
@@ -209,10 +207,10 @@ class Needs:
             ),
         } | {name: getattr(value, "raw", value) for name, value in given.items()}
 
-    def _given_threads(self, kind: str) -> Any:
-        """Return the threads that --set-threads sets for a kind of rules, or None.
+    def threads_of_several(self, kind: str, run: ImageNetwork) -> int:
+        """Return the threads that --set-threads sets for a kind of rules, or else of a training.
 
         Users cannot name the single rules, because their names are generated.
         """
         given = self._workflow.resource_settings.overwrite_threads.get(kind)
-        return getattr(given, "raw", given)
+        return getattr(given, "raw", given) or self.training_threads(run)

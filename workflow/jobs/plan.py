@@ -1,6 +1,6 @@
 """The images, networks, tables and classifiers of a config, and the files made from them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from functools import cached_property
@@ -93,6 +93,10 @@ class Plan:
             tile = self.tiled[wildcards.image][1].named(wildcards.tile)
             return {"size": [tile.width, tile.height]}
         return self.config["images"][wildcards.image]
+
+    def image_settings(self, *keys: str) -> Callable[[Any], Settings]:
+        """Return a function that returns settings of the image of a job; None for those not set."""
+        return lambda wildcards: {key: self.image_of(wildcards).get(key) for key in keys}
 
     def tiles_of(self, image: str) -> list[str]:
         """Return the names of an image's tiles; empty if it is trained as a whole."""

@@ -73,17 +73,18 @@ def keep_manifest(
     if dag is None or workflow.dryrun or not results.is_dir():
         return
 
-    def completeness(job: Any, file: Any) -> Callable[[float], bool]:
-        def is_complete(made_at_s: float) -> bool:
-            record = workflow.persistence.metadata(file)
-            if record is None or record.endtime is None:  # --drop-metadata
-                return dag.finished(job)
-            return record.endtime == made_at_s
-
-        return is_complete
+    def is_complete(job: Any, file: Any, made_at_s: float) -> bool:
+        record = workflow.persistence.metadata(file)
+        if record is None or record.endtime is None:  # --drop-metadata
+            return dag.finished(job)
+        return record.endtime == made_at_s
 
     made = [
-        Made(Path(file).relative_to(results).as_posix(), job.rule.name, completeness(job, file))
+        Made(
+            Path(file).relative_to(results).as_posix(),
+            job.rule.name,
+            partial(is_complete, job, file),
+        )
         for job in dag.jobs
         for file in job.output
         if Path(file).is_relative_to(results)
@@ -190,10 +191,8 @@ def read_manifest(results: Path) -> dict[str, RecordedOutput]:
 def modified_at_s(path: Path) -> float | None:
     """Return the modification time as Snakemake reads it; None if there is no file."""
     for place in (path / _TIMESTAMP, path):
-        try:
+        with contextlib.suppress(OSError):
             return place.stat().st_mtime
-        except OSError:
-            continue
     return None
 
 

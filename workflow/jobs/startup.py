@@ -58,20 +58,16 @@ _USUAL_JOBS_PER_TIMESPAN = (100, 1)
 """Snakemake's default limit of started jobs, and the seconds that it applies to."""
 
 
-def missing_packages(*, has_conda: bool = False) -> list[str]:
-    """Return the names of required packages that are not installed in this Python."""
+def require_packages(*, has_conda: bool = False) -> None:
+    """Raise `UserError` if required packages are not installed in this Python."""
     needed = NEEDED_BESIDE_CONDA if has_conda else PACKAGES
-    return [PACKAGES[module] for module in needed if not importlib.util.find_spec(module)]
-
-
-def missing_packages_message(*, has_conda: bool = False) -> str:
-    """Return the message for a user whose Python lacks packages."""
-    missing = ", ".join(missing_packages(has_conda=has_conda))
-    return (
-        f"{sys.executable}: no {missing}; expected all packages of"
-        " pyproject.toml; run `make run`, or install them into this environment with"
-        " `pip install -c constraints.txt -e '.[workflow]'` in the project's folder"
-    )
+    missing = [PACKAGES[module] for module in needed if not importlib.util.find_spec(module)]
+    if missing:
+        raise UserError(
+            f"{sys.executable}: no {', '.join(missing)}; expected all packages of"
+            " pyproject.toml; run `make run`, or install them into this environment with"
+            " `pip install -c constraints.txt -e '.[workflow]'` in the project's folder"
+        )
 
 
 def leave_out_pandas() -> None:

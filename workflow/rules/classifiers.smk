@@ -3,12 +3,6 @@
 
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
 
-every_classifier = INPUTS.one_for_each(
-    "classifiers",
-    "classifier",
-    "at least one set of images; add one, as docs/classifier.md shows",
-)
-
 
 rule classifiers:
     input:
@@ -131,9 +125,9 @@ rule report_classifiers:
             str(find_files(classifier["path"], HELD_OUT)[0])
             for classifier in config["classifiers"].values()
         ],
-        metrics=every_classifier("results/classifiers/{classifier}/metrics.json"),
-        predictions=every_classifier("results/classifiers/{classifier}/predictions.csv"),
-        histories=every_classifier("results/classifiers/{classifier}/history.csv"),
+        metrics=INPUTS.of_each("classifiers", "metrics.json"),
+        predictions=INPUTS.of_each("classifiers", "predictions.csv"),
+        histories=INPUTS.of_each("classifiers", "history.csv"),
         template=named_files.workflow_file("workflow/report/report_classifiers.html.j2"),
         style=named_files.page_files(),
     output:

@@ -4,15 +4,13 @@ import re
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
-from jobs import preconditions
-from jobs import startup
+from jobs import preconditions, startup
 from neuralfield.system.files import storage_errors
 from terminal.screen import take_over
 
 if workflow.is_main_process:
     has_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-    if startup.missing_packages(has_conda=has_conda):
-        raise startup.UserError(startup.missing_packages_message(has_conda=has_conda))
+    startup.require_packages(has_conda=has_conda)
     if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
         require_given_once(sys.argv[1:])
     # as a module, this workflow leaves the terminal and the locks to the importing workflow
@@ -33,16 +31,8 @@ if not IS_MODULE:
     startup.leave_out_pandas()
     startup.let_ctrl_c_end_imports()
 
-from jobs import batches
-from config import configuration
-from jobs import estimates
-from config import named_files
-from jobs import orphans
-from config import own_image
-from config import precedence
-from jobs import recovery
-from jobs import results_manifest
-from config import sweeps
+from config import configuration, named_files, own_image, precedence, sweeps
+from jobs import batches, estimates, orphans, recovery, results_manifest
 from jobs.inputs import Inputs
 from jobs.needs import Needs
 from jobs.plan import Plan, for_runs, renders_of_a_network
@@ -55,8 +45,8 @@ try:
         name_source, layers = lambda place: "config of the module neuralfield", []
         config = precedence.with_shipped_sections(config)
     else:
-        name_source = configuration.source_namer(workflow.config_settings)
         layers = precedence.read_layers(workflow.config_settings)
+        name_source = configuration.source_namer(layers)
     SETTINGS = configuration.read_settings(config, name_source, layers)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, name_source))
 except configuration.Problems as problems:

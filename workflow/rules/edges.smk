@@ -8,8 +8,8 @@ rule edges:
 
 rule find_edges:
     input:
-        image=lambda wildcards: (
-            f"results/{{image}}/{'pixels.npy' if wildcards.image in PLAN.tiled else 'resized.png'}"
+        image=INPUTS.of_image(
+            whole="results/{image}/resized.png", tiled="results/{image}/pixels.npy"
         ),
         facts="results/{image}/picture.json",
     output:

@@ -24,12 +24,7 @@ rule evaluate:
         "../envs/networks.yaml"
     threads: NEEDS.rendering_threads
     resources:
-        gpu=NEEDS.rendering_gpus,
-        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-        mem_mb=NEEDS.source_memory_mb,
-        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-            wildcards, 1000 * config["evaluate"]["max_megapixels"] ** 0.5, threads
-        ),
+        **NEEDS.rendering(1e6 * config["evaluate"]["max_megapixels"], mem_mb=NEEDS.source_memory_mb),
     params:
         threshold=lambda wildcards: config["images"][wildcards.image]["threshold"],
         max_megapixels=config["evaluate"]["max_megapixels"],

@@ -26,10 +26,7 @@ rule resize:
         mem_mb=NEEDS.source_memory_mb,
         runtime=10,
     params:
-        settings=lambda wildcards: {
-            key: config["images"][wildcards.image].get(key)
-            for key in ("size", "mode", "threshold", "filter")
-        },
+        settings=PLAN.image_settings("size", "mode", "threshold", "filter"),
         max_megapixels=config["max_megapixels"],
         version=VERSION,
     message:

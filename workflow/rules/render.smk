@@ -28,14 +28,7 @@ rule render:
         "../envs/networks.yaml"
     threads: NEEDS.rendering_threads
     resources:
-        gpu=NEEDS.rendering_gpus,
-        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-        mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-            wildcards,
-            sum(part["size"] ** 2 for part in RENDERS.values()) ** 0.5,
-            threads,
-        ),
+        **NEEDS.rendering(sum(part["size"] ** 2 for part in RENDERS.values())),
     params:
         parts=list(RENDERS.values()),
         settings=RENDERING,
@@ -60,12 +53,7 @@ use rule render as render_other_size with:
     wildcard_constraints:
         size=rf"(?!(?:{one_of(map(str, config['render']['sizes']))})\.png)[1-9]\d*",
     resources:
-        gpu=NEEDS.rendering_gpus,
-        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-        mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-            wildcards, int(wildcards.size), threads
-        ),
+        **NEEDS.rendering(NEEDS.square_pixels),
     params:
         parts=lambda wildcards: [{"size": int(wildcards.size), "box": [0, 0, 1, 1]}],
     message:
@@ -93,12 +81,7 @@ rule pyramid:
         "../envs/pages.yaml"
     threads: NEEDS.rendering_threads
     resources:
-        gpu=NEEDS.rendering_gpus,
-        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-        mem_mb=estimates.RENDERING_MEMORY_MB,
-        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-            wildcards, NEEDS.longer_side_px(wildcards), threads
-        ),
+        **NEEDS.rendering(NEEDS.square_pixels),
     params:
         settings={key: RENDERING[key] for key in ("samples", "bit_depth")},
         field=PLAN.field_settings,
@@ -130,6 +113,7 @@ use rule pyramid as pyramid_tiff with:
 
 
 if config["timelapse"]["formats"]:
+    TIMELAPSE_PIXELS = config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
 
     rule timelapse:
         input:
@@ -140,8 +124,8 @@ if config["timelapse"]["formats"]:
             # inputs for the last frame's PSNR: for a large image it takes long to measure, and is
             # read from the metrics; it depends on the network alone, so that a change of the
             # settings of `evaluate` does not make the time-lapse again
-            resized=INPUTS.of_whole_images("results/{image}/resized.png"),
-            metrics=ancient(INPUTS.of_large_images("results/{image}/{field}/metrics.json")),
+            resized=INPUTS.of_image(whole="results/{image}/resized.png"),
+            metrics=ancient(INPUTS.of_image(tiled="results/{image}/{field}/metrics.json")),
             checkpoints="results/{image}/{field}/checkpoints",
         output:
             outputs=[
@@ -163,17 +147,7 @@ if config["timelapse"]["formats"]:
             "../envs/pages.yaml"
         threads: NEEDS.rendering_threads
         resources:
-            gpu=NEEDS.rendering_gpus,
-            gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-            mem_mb=estimates.image_memory_mb(
-                config["timelapse"]["frames"] * config["timelapse"]["size"] ** 2
-            ),
-            runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-                wildcards,
-                config["timelapse"]["size"],
-                threads,
-                images=config["timelapse"]["frames"],
-            ),
+            **NEEDS.rendering(TIMELAPSE_PIXELS, mem_mb=estimates.image_memory_mb(TIMELAPSE_PIXELS)),
         params:
             # Snakemake compares the values of params without their names; `settings` has the names
             settings=config["timelapse"],

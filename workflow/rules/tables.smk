@@ -1,11 +1,6 @@
 # Networks of tables of samples: made by `snakemake --cores all tables`, not by the rule all.
 
 
-every_table = INPUTS.one_for_each(
-    "tables", "network", "at least one table; add one, as docs/tables.md shows"
-)
-
-
 rule tables:
     input:
         "results/tables/report.html",
@@ -117,9 +112,9 @@ rule plot_table:
 rule report_tables:
     input:
         tables=lambda wildcards: [table["path"] for table in config["tables"].values()],
-        models=every_table("results/tables/{network}/model.safetensors"),
-        metrics=every_table("results/tables/{network}/metrics.json"),
-        histories=every_table("results/tables/{network}/history.csv"),
+        models=INPUTS.of_each("tables", "model.safetensors"),
+        metrics=INPUTS.of_each("tables", "metrics.json"),
+        histories=INPUTS.of_each("tables", "history.csv"),
         sizes=[name for table in config["tables"] for name in INPUTS.table_sizes(table)],
         template=named_files.workflow_file("workflow/report/report_tables.html.j2"),
         style=named_files.page_files(),

@@ -23,10 +23,7 @@ rule unpack:
         ),
         runtime=60,
     params:
-        settings=lambda wildcards: {
-            "mode": PLAN.image_of(wildcards)["mode"],
-            "threshold": PLAN.image_of(wildcards)["threshold"],
-        },
+        settings=PLAN.image_settings("mode", "threshold"),
         tiling=PLAN.tiling_of,
         version=VERSION,
     message:
@@ -87,7 +84,7 @@ for job in PLAN.tile_job_of.values():
         priority: NEEDS.tiles_s(job)
         conda:
             "../envs/networks.yaml"
-        threads: NEEDS.tiles_threads(job)
+        threads: NEEDS.threads_of_several(job.kind, job.run)
         resources:
             **NEEDS.tiles_resources(job),
         params:
@@ -151,14 +148,12 @@ rule evaluate_tiles:
         "../envs/networks.yaml"
     threads: NEEDS.rendering_threads
     resources:
-        gpu=NEEDS.rendering_gpus,
-        gpu_memory_mb=NEEDS.rendering_gpu_memory_mb,
-        mem_mb=estimates.RENDERING_MEMORY_MB
-        + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
-        runtime=lambda wildcards, threads: NEEDS.rendering_minutes(
-            wildcards,
-            (PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height) ** 0.5,
-            threads,
+        **NEEDS.rendering(
+            lambda wildcards: (
+                PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height
+            ),
+            mem_mb=estimates.RENDERING_MEMORY_MB
+            + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         ),
     params:
         overview_megapixels=config["evaluate"]["max_megapixels"],

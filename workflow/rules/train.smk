@@ -84,7 +84,7 @@ for batch in BATCHES:
         priority: NEEDS.batch_s(batch)
         conda:
             "../envs/networks.yaml"
-        threads: NEEDS.batch_threads(batch)
+        threads: NEEDS.threads_of_several("train_batch", batch.runs[0])
         resources:
             **NEEDS.batch_resources(batch),
         params:

@@ -2,8 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from tqdm import tqdm
@@ -50,11 +50,9 @@ class Bars:
         while self._bars:
             self._bars.pop().close()
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Clear the bars while other lines are written."""
-        with tqdm.external_write_mode(self.stream):
-            yield
+    def aside(self) -> AbstractContextManager[None]:
+        """Return a context in which the bars are cleared, so that other lines can be written."""
+        return tqdm.external_write_mode(self.stream)
 
     def _size(self) -> tuple[int, int]:
         try:

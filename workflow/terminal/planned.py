@@ -194,12 +194,12 @@ def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, floa
 def _rendered_points(job: PlannedJob, plan: Plan) -> float:
     """Return the number of pixels that a job renders, each with the full number of samples."""
     config, points = plan.config, 0.0
+    source = config["images"][job.wildcards["image"]]["path"]
     for name in (PurePath(output) for output in job.outputs):
         kind, _, part = name.stem.partition("_")
         if kind in ("render", "pyramid") and part.isdecimal():
             points += int(part) ** 2
         elif kind == "pyramid":
-            source = plan.config["images"][job.wildcards["image"]]["path"]
             points += estimates.source_points(source)
         elif kind == "crop" and part in config["render"]["crops"]:
             points += config["render"]["crops"][part]["size"] ** 2
@@ -207,7 +207,6 @@ def _rendered_points(job: PlannedJob, plan: Plan) -> float:
             timelapse = config["timelapse"]
             return _TIMELAPSE_SHARE * timelapse["frames"] * timelapse["size"] ** 2
         elif name.name == "metrics.json":
-            source = plan.config["images"][job.wildcards["image"]]["path"]
             most = 1e6 * config["evaluate"]["max_megapixels"]
             points += min(estimates.source_points(source), most)
     return points

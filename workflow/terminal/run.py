@@ -82,7 +82,9 @@ class Run:
         now_s = time.monotonic()
         made_s, estimate_s = self._estimate
         if now_s - made_s >= _SECONDS_BETWEEN_ESTIMATES:
-            estimate_s = self._estimated_s(now_s)
+            seconds = {number: self._job_left_s(job, now_s) for number, job in self.left.items()}
+            began = self._began_s.keys()
+            estimate_s = run_s(self.left.values(), seconds, began, **self.limits)
             self._estimate = (now_s, estimate_s)
             return estimate_s
         return max(0.0, estimate_s - (now_s - made_s))
@@ -92,10 +94,6 @@ class Run:
         cores = self.limits.get("cores", math.inf)
         on_cores = f" on {count(int(cores), 'core')}" if cores < math.inf else ""
         return f"{count(len(self.jobs), 'job')}{on_cores}; {about(self.seconds_left())}"
-
-    def _estimated_s(self, now_s: float) -> float:
-        seconds = {number: self._job_left_s(job, now_s) for number, job in self.left.items()}
-        return run_s(self.left.values(), seconds, self._began_s.keys(), **self.limits)
 
     def _job_left_s(self, job: PlannedJob, now_s: float) -> float:
         progress = self.progress.get(job.number)

@@ -49,13 +49,8 @@ def take_over(logger: logging.Logger, workflow: Any) -> "Screen | None":
     """
     output = workflow.output_settings
     failures.shorten(logger, output.verbose)
-    if (
-        output.verbose
-        or output.quiet
-        or output.printshellcmds
-        or output.debug_dag
-        or workflow.touch
-    ):
+    asked_for = (output.verbose, output.quiet, output.printshellcmds, output.debug_dag)
+    if any(asked_for) or workflow.touch:
         return None
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler" and isinstance(handler, logging.StreamHandler):

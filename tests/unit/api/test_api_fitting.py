@@ -75,7 +75,7 @@ def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
         *(made[2], made[1]),
         field=field,
         training=training | how,
-        state=tmp_path / ".state",
+        folder=tmp_path,
         threads=1,
         name="image",
         **outputs,

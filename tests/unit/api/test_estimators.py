@@ -37,7 +37,7 @@ def test_a_regressor_has_the_bytes_of_the_workflow(tmp_path):
         },
         training={"steps": 9, "learning_rate": 0.01, "random_seed": 7, "time_margin_s": 60}
         | {"device": "cpu", "checkpoint_interval_s": 30},
-        state=tmp_path / ".state",
+        folder=tmp_path,
         threads=1,
         name="table",
         **outputs,

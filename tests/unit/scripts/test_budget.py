@@ -62,7 +62,7 @@ def train(image: Path, folder: Path, training=BUDGET, **others) -> Path:
 
     outputs: dict[str, Any] = outputs_in(folder)
     how = training | HOW | others
-    train_task(make_task, how, state=folder / ".state", threads=1, name="a", **outputs)
+    train_task(make_task, how, folder=folder, threads=1, name="a", **outputs)
     return folder / "model.safetensors"
 
 

@@ -3,7 +3,6 @@
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import asdict, replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from test_table_task import make_task
 import plot_table
 from neuralfield.tasks.table.samples import Samples
 from reporting.plots import inline_svg
-from reporting.table_plots import draw, plot_in_words, read_view
+from reporting.table_plots import plot_of, read_view
 
 NAMES = ["<i>a", "$b^{", "_c", 'd"&', "é"]
 
@@ -60,13 +59,14 @@ def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, 
     with Image.open(tmp_path / "a.png") as image:
         assert image.width == 960
     view = read_view(table, model, (), (), **described)
-    svg = inline_svg(partial(draw, view), "name")
+    draw, said = plot_of(view)
+    svg = inline_svg(draw, "name")
     words = "".join(ET.fromstring(svg).itertext())
     named = view.samples.inputs if shape in ((1, 1), (1, 2), (2, 1)) else view.samples.targets
     assert all(name in words for name in named)
     assert ("held out" in words) == (held_out_share > 0)
     assert "#0300" not in svg and "#010101" not in svg, "colours are the page's"
-    assert view.samples.targets[0] in plot_in_words(view)
+    assert view.samples.targets[0] in said
 
 
 def test_sizes_are_rendered_over_their_parameters(untrained, tmp_path):
@@ -78,5 +78,5 @@ def test_sizes_are_rendered_over_their_parameters(untrained, tmp_path):
         paths[-1].write_text(json.dumps(found | {"parameters": parameters, "accuracy": accuracy}))
     view = read_view(table, model, (), paths, **described)
     assert [size["parameters"] for size in view.sizes] == [10, 200]
-    words = "".join(ET.fromstring(inline_svg(partial(draw, view), "n")).itertext())
+    words = "".join(ET.fromstring(inline_svg(plot_of(view)[0], "n")).itertext())
     assert "guessing" in words and "80%" in words and "200" in words

@@ -67,7 +67,7 @@ class Results:
             *(self.path(f"{image}/pixels.csv"), self.path(f"{image}/picture.json")),
             field=settings["field"],
             training=settings["training"] | HOW,
-            state=folder / ".state",
+            folder=folder,
             threads=1,
             name=field,
             checkpoints=folder / "checkpoints",
