@@ -1,6 +1,6 @@
-// A network over tiles of 64 points. A tile's values are in shared memory, as the left operand of
-// the next matrix product, weights are streamed through shared memory, and sums and activations are
-// in registers.
+// A network over tiles of 64 points. A tile's values are in shared memory or registers, as the left
+// operand of the next matrix product, weights are streamed through shared memory, and sums and
+// activations are in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
 // INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (the layout of Constants),

@@ -1,7 +1,7 @@
 // Instructions that C++ has no functions for: barriers in shared memory, copies, and matrix
 // products for tiles of 64 rows, with left operands in shared memory or registers. Every GPU from
-// compute capability 8.0 on has the instructions in this file; the others are in products.cuh of
-// warps/ and hopper/.
+// compute capability 8.0 on has the instructions in this file and in warp_instructions.cuh; the
+// others are in products.cuh of warps/ and hopper/.
 //
 // Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
 #pragma once

@@ -7,8 +7,8 @@
 
 constexpr bool RESIDENT = is_resident<true>();
 
-// Whether a thread keeps the left operand of the next product in its registers, which have no room
-// for more values.
+// Whether a thread keeps its part of a tile in registers, as the left operand of the next product.
+// Registers have no room for more than 128 columns, beside the sums of the product.
 constexpr bool IN_REGISTERS = WARP_PRODUCTS && WIDEST <= 128;
 
 // Counters that the pass increments, and that weight_gradients.cu reads and then resets to zero.

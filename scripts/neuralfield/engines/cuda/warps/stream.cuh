@@ -1,6 +1,8 @@
-// The stream of weights for products of warps. The threads of a block's last tile load it, and
-// replace a chunk when all warps have finished with it. Barriers show when a chunk has been loaded,
-// and when all warps have finished with it.
+// The stream of weights for products of warps. The threads of a block's last tile load it. Barriers
+// show when a chunk has been loaded, and when the warps of all tiles have finished with it; then it
+// is replaced. If chunks are replaced, tiles are therefore never further apart than the ring is
+// long: the last tile waits for those behind it, and tiles ahead of it wait for chunks that it has
+// not loaded yet.
 #pragma once
 
 struct Stream {
@@ -90,7 +92,8 @@ __device__ __forceinline__ void add_columns(float* sums, const uint32_t* tile, i
     OperandWgmma<products>::template add<1>(sums, tile + column / 4, chunk);
 }
 
-// sums = (the tile's values or gradients) x (the next matrix of the stream).
+// sums = (the tile's values or gradients) x (the next matrix of the stream). The unnamed arguments
+// are `turns` and `in_halves` of hopper/stream.cuh.
 template <int rows, int columns, bool resident, bool = false, bool = true, typename Number>
 __device__ __forceinline__ void multiply(float* sums, const Number* tile, const Stream& stream,
                                          StreamPlace& place) {
