@@ -230,14 +230,14 @@ __device__ __forceinline__ void small_product(Square& a, Square& b, const Finish
 #pragma unroll
     for (int k = 0; k < SIDE; k += 16) {
         unsigned int a_part[4], b_part[4];
-        const __half* line =
+        const __half* a_line =
             A_TRANSPOSED ? a.chunk(k + lane % 8 + lane / 16 * 8, warp_row / 8 + lane / 8 % 2)
                          : a.chunk(warp_row + lane % 16, k / 8 + lane / 16);
-        load_matrices<A_TRANSPOSED>(a_part, shared_address(line));
+        load_matrices<A_TRANSPOSED>(a_part, shared_address(a_line));
 #pragma unroll
         for (int j = 0; j < 4; j += 2) {
-            const __half* its = b.chunk(k + lane % 16, warp_column / 8 + j + lane / 16);
-            load_matrices<true>(b_part, shared_address(its));
+            const __half* b_line = b.chunk(k + lane % 16, warp_column / 8 + j + lane / 16);
+            load_matrices<true>(b_part, shared_address(b_line));
             add_product(sums[j], a_part, b_part[0], b_part[1]);
             add_product(sums[j + 1], a_part, b_part[2], b_part[3]);
         }

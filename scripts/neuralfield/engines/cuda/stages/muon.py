@@ -87,6 +87,7 @@ class MuonStage:
                 Launch(polynomial, square_grid, (on_gpu,)),
                 Launch(take_step, grid, (on_gpu, np.int32(number))),
             ]
+        # the last step's x is not stored, the weights move along it
         last = (on_gpu, np.int32(NEWTON_SCHULZ_STEPS - 1), scalars, step)
         self._launches[-1] = Launch(move_weights, grid, last)
 
