@@ -35,7 +35,7 @@ class Sampling(Protocol):
         ...
 
     def launch(self) -> None:
-        """Put the stage on the current stream."""
+        """Put the stage on the current stream; allocates nothing and waits for nothing."""
         ...
 
 

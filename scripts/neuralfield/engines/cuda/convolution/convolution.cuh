@@ -23,6 +23,7 @@ __device__ __forceinline__ int place_out(int channel, int y, int x) {
                 : (channel * OUT_HEIGHT + y) * OUT_WIDTH + x;
 }
 
+// Numbers that one instruction loads; WIDE is 1, 2 or 4.
 template <int WIDE>
 struct __align__(4 * WIDE) Numbers {
     float of[WIDE];

@@ -133,7 +133,7 @@ def sampling_constants(
 
 
 def block_constants(blocks: Blocks | None) -> dict[str, Any]:
-    """Return the constants of ``blocks.cuh``."""
+    """Return the constants of ``blocks.cuh``; they are hashable, see `BatchKind`."""
     assert blocks is not None, "an image's batches are given its sides"
     rows, sizes = blocks.rows, blocks.sizes
     slots = -(-blocks.count // rows)
