@@ -68,11 +68,18 @@ def test_the_fused_passes_compile(monkeypatch, capability):
 
 
 @pytest.mark.slow
-def test_a_pass_whose_blocks_share_gradients_compiles(monkeypatch):
+@pytest.mark.parametrize(
+    ("capability", "expected", "sharers"), [(86, "fused", 1), (90, "hopper", 2)]
+)
+def test_the_passes_compile_for_layers_of_more_than_128_values(
+    monkeypatch, capability, expected, sharers
+):
+    """Blocks then share gradients, or tiles are in shared memory instead of registers."""
     objective = make_objective({**SIREN, "width": 136, "hidden_layers": 2}, batch_pixels=65)
-    name, texts = kernel_texts(monkeypatch, objective, 90, "auto")
-    assert name == "hopper" and any("#define SHARERS 2" in code for code, _ in texts)
-    assert compile_all(texts, 90) == []
+    name, texts = kernel_texts(monkeypatch, objective, capability, "auto")
+    assert name == expected
+    assert any(f"#define SHARERS {sharers}\n" in code for code, _ in texts)
+    assert compile_all(texts, capability) == []
 
 
 @pytest.mark.slow
