@@ -153,7 +153,7 @@ def _chosen(
     """
     given = _network(field, preset)
     own_training = given.pop("training", {})
-    of_network, of_training, execution = _sorted(settings, given["type"])
+    of_network, of_training, execution = _grouped(settings, given["type"])
     network = given | of_network
     if "preset" not in network:
         network = _config_defaults(NETWORKS[network["type"]]) | network
@@ -205,7 +205,7 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
     return given
 
 
-def _sorted(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+def _grouped(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """Return the settings of a network of this type, of its training, and of the execution."""
     groups = (
         {*settings_of(NETWORKS[kind])},
@@ -215,13 +215,17 @@ def _sorted(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     known = sorted(set().union(*groups))
     for name, value in settings.items():
         if name not in known:
-            remedy = "use seed" if name == "random_seed" else did_you_mean(name, known)
             found = f"no setting of {kind} or of its training has this name"
-            expected = "one that docs/fields.md lists" if remedy else f"one of {', '.join(known)}"
+            if name == "random_seed":
+                raise UnknownSettingError(name, found, "the argument seed", "use seed")
+            remedy = did_you_mean(name, known)
+            in_pages = "one in docs/fields.md or in the section training of config.yaml"
+            expected = in_pages if remedy else f"one of {', '.join(known)}"
             raise UnknownSettingError(name, found, expected, remedy)
         if name in EXECUTION_SETTINGS:
             require_execution_setting(name, plain(value))
-    return [{n: plain(v) for n, v in settings.items() if n in names} for names in groups]
+    plain_values = {name: plain(value) for name, value in settings.items()}
+    return [{name: plain_values[name] for name in settings if name in names} for names in groups]
 
 
 def _config_defaults(cls: type) -> dict[str, Any]:
