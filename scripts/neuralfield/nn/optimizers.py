@@ -1,7 +1,7 @@
 """Optimizers, which update parameters in place and store their state in plain arrays."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from neuralfield.nn.tensor import Tensor
@@ -194,11 +194,10 @@ def make_optimizer(
     `momentum` is for sgd; `beta1`, `beta2` and `epsilon` are for adam, and for the parameters that
     muon updates with adam. For `gradient_clip_norm` see `ClippedGradients`.
     """
-    optimizer: Optimizer
-    if name == "sgd":
-        optimizer = Sgd(parameters, momentum)
-    elif name == "muon":
-        optimizer = Muon(parameters, hidden_matrices, beta1, beta2, epsilon)
-    else:
-        optimizer = Adam(parameters, beta1, beta2, epsilon)
+    makers: dict[str, Callable[[], Optimizer]] = {
+        "adam": lambda: Adam(parameters, beta1, beta2, epsilon),
+        "muon": lambda: Muon(parameters, hidden_matrices, beta1, beta2, epsilon),
+        "sgd": lambda: Sgd(parameters, momentum),
+    }
+    optimizer = makers[name]()
     return ClippedGradients(optimizer, gradient_clip_norm) if gradient_clip_norm else optimizer
