@@ -50,7 +50,8 @@ class Mlp(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        return [3 if self.coordinates == "corners" else 2, *self.widths]
+        inputs = 3 if self.coordinates == "corners" else 2  # as `CornerBias` and `Identity` return
+        return [inputs, *self.widths]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         corners = self.coordinates == "corners"

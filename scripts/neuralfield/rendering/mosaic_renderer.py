@@ -124,8 +124,9 @@ class MosaicRenderer:
     def _own_pixels(
         self, across: slice, down: slice, width: int, places: tuple[Array, Array] | None
     ) -> tuple[Array, Array | None]:
-        """Return the positions, among the requested pixels, of those that lie in a part, and their
-        numbers in the part; None if all of its pixels are requested.
+        """Return the positions, among the requested pixels, of those that lie in a part.
+
+        The second result is their numbers in the part, or None if all of its pixels are requested.
         """
         xp = self._xp
         if places is None:
