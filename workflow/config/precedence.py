@@ -152,6 +152,13 @@ def settings_without_effect(
                 f"{name_place(('fields', name), name_source)} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
             )
+    for name, image in _mapping(written.get("images")).items():
+        if "threshold" in image and settings["images"][name]["mode"] != "bilevel":
+            where = name_place(("images", name, "threshold"), name_source)
+            yield (
+                f"{where}: {as_written(image['threshold'])} has no effect, because the mode is not"
+                " bilevel; set mode: bilevel, too."
+            )
     trainings = [fields[name]["training"] for name in used if "training" in fields[name]]
     for key, value in _mapping(written.get("training")).items():
         overridden = not any(_users(settings, own_keys, key))
