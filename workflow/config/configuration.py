@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from config import large_images
-from config.image_sizes import too_large_renders
+from config.image_sizes import too_large_images, too_large_renders
 from config.named_files import find_file, find_folder, missing_file, require_file
 from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
 from config.precedence import (
@@ -239,6 +239,7 @@ def _disagreements(
             expected = "[left, top, right, bottom] with left < right and top < bottom"
             yield ConfigError(where, as_written(crop["box"]), expected)
             return
+    yield from too_large_images(settings, where_is)
     yield from too_large_renders(settings, where_is)
 
 
