@@ -204,7 +204,8 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "training.time_limit_s",
             50,
-            "time_margin_s: 60; expected at most time_limit_s, which is 50",
+            "time_margin_s: 60; expected at most time_limit_s, which is 50; lower time_margin_s,"
+            " or raise time_limit_s",
         ),
         ("training.time_limit_s", 0, "training.time_limit_s: 0; expected a number of seconds > 0"),
         (
@@ -330,6 +331,12 @@ def test_images_are_found_beside_the_snakefile(written):
 )
 def test_complaint(written, path, value, complaint):
     assert complaint in "\n".join(complaints(changed(written, path, value)))
+
+
+def test_a_contradiction_in_the_section_of_all_networks_is_reported_once(written):
+    assert len(written["fields"]) > 1
+    (line,) = complaints(changed(written, "training.time_limit_s", 50))
+    assert line.startswith("config.yaml: training.time_margin_s: 60; expected at most")
 
 
 def test_an_image_that_is_just_small_enough_is_accepted(written):

@@ -101,7 +101,7 @@ def read_settings(
     _resolve(settings)
     errors = list(_disagreements(settings, own_keys, where_is))
     if errors:
-        raise Problems(errors)
+        raise Problems(without_repetition(errors))
     notes += settings_without_effect(written, layers, settings, own_keys, name_source)
     own_name = own_image and next(iter(settings["images"]))
     return settings | {"notes": notes, "own_image": own_name, "named_preset": preset}
