@@ -126,6 +126,9 @@ def test_a_threshold_without_its_mode_is_named(written):
     )
     written["images"]["tiny"]["mode"] = "bilevel"
     assert not notes(written)
+    assert "--config: threshold: 0.2 has no effect" in notes(
+        written, "image=tiny.png", "threshold=0.2"
+    )
 
 
 def test_training_does_not_reach_tables():

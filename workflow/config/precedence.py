@@ -14,7 +14,7 @@ import yaml
 
 from config.config_file import require_keys_once
 from config.named_files import ROOT
-from config.wording import Place, as_written, name_place
+from config.wording import Place, WhereIs, as_written, name_place
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
@@ -152,13 +152,6 @@ def settings_without_effect(
                 f"{name_place(('fields', name), name_source)} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
             )
-    for name, image in _mapping(written.get("images")).items():
-        if "threshold" in image and settings["images"][name]["mode"] != "bilevel":
-            where = name_place(("images", name, "threshold"), name_source)
-            yield (
-                f"{where}: {as_written(image['threshold'])} has no effect, because the mode is not"
-                " bilevel; set mode: bilevel, too."
-            )
     trainings = [fields[name]["training"] for name in used if "training" in fields[name]]
     for key, value in _mapping(written.get("training")).items():
         overridden = not any(_users(settings, own_keys, key))
@@ -181,6 +174,19 @@ def settings_without_effect(
             instead = f"set training.{other}, too"
         where = name_place(("training", key), name_source)
         yield f"{where}: {as_written(value)} has no effect, because {reason}; {instead}."
+
+
+def thresholds_without_effect(
+    written: Mapping[str, Any], settings: Mapping[str, Any], where_is: WhereIs
+) -> Iterator[str]:
+    """Yield a message for each threshold of an image that is not read in black and white."""
+    for name, image in _mapping(written.get("images")).items():
+        if "threshold" in image and settings["images"][name]["mode"] != "bilevel":
+            where, value = where_is(("images", name, "threshold")), as_written(image["threshold"])
+            yield (
+                f"{where}: {value} has no effect, because the mode is not bilevel; set mode:"
+                " bilevel, too."
+            )
 
 
 def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[str]) -> str | None:
