@@ -44,6 +44,14 @@ class Progress:
     steps_per_s: float = 0.0  # rate of this job; 0 if it is not known yet
 
     @property
+    def has_all_steps(self) -> bool:
+        """Whether this job has taken its last step, and only has to prepare and write its outputs.
+
+        This takes long if it includes the correction of renders.
+        """
+        return self.step >= self.until_step
+
+    @property
     def seconds_left(self) -> float | None:
         """The seconds until the last step of this job; None if the rate is not known yet."""
         if not self.steps_per_s:

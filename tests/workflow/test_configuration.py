@@ -127,8 +127,8 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "images.tiny.size",
             0,
-            "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1 for the"
-            " longer side, or [width, height]; remove the key for the usual size",
+            "config.yaml: images.tiny.size: 0; expected a whole number of pixels from 1 to 100000"
+            " for the longer side, or [width, height]; remove the key for the usual size",
         ),
         ("images.tiny.size", "big", "images.tiny.size: 'big'; expected a whole number of pixels"),
         ("images.tiny.size", [16], "images.tiny.size: [16]; expected a whole number of pixels"),
@@ -204,7 +204,8 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "training.time_limit_s",
             50,
-            "time_margin_s: 60; expected at most time_limit_s, which is 50",
+            "time_margin_s: 60; expected at most time_limit_s, which is 50; lower time_margin_s,"
+            " or raise time_limit_s",
         ),
         ("training.time_limit_s", 0, "training.time_limit_s: 0; expected a number of seconds > 0"),
         (
@@ -288,8 +289,21 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "images.tiny.size",
             16.0,
-            "16.0; expected a whole number of pixels >= 1 for the longer side, or [width, height];"
-            " write 16",
+            "16.0; expected a whole number of pixels from 1 to 100000 for the longer side, or"
+            " [width, height]; write 16",
+        ),
+        ("images.tiny.size", 1e9, "[width, height]; remove the key for the usual size"),
+        (
+            "images.tiny.size",
+            30000,
+            "config.yaml: images.tiny.size: 30000, which is 30000 x 20000 pixels; expected at most"
+            " 100 megapixels; make it smaller, or raise max_megapixels; renders can still be"
+            " larger",
+        ),
+        (
+            "images.tiny.size",
+            [20000, 5001],
+            "images.tiny.size: [20000, 5001], which is 20000 x 5001 pixels; expected at most 100",
         ),
         (
             "render.crops",
@@ -317,6 +331,26 @@ def test_images_are_found_beside_the_snakefile(written):
 )
 def test_complaint(written, path, value, complaint):
     assert complaint in "\n".join(complaints(changed(written, path, value)))
+
+
+def test_a_contradiction_in_the_section_of_all_networks_is_reported_once(written):
+    assert len(written["fields"]) > 1
+    (line,) = complaints(changed(written, "training.time_limit_s", 50))
+    assert line.startswith("config.yaml: training.time_margin_s: 60; expected at most")
+
+
+def test_an_image_that_is_just_small_enough_is_accepted(written):
+    assert read(changed(written, "images.tiny.size", [20000, 5000]))["images"]["tiny"]["size"]
+    assert read(changed(written, "images.tiny.size", 12000))["images"]["tiny"]["size"] == 12000
+
+
+def test_an_image_without_permission_to_read_it_is_refused(written, monkeypatch):
+    # the superuser may read every file
+    monkeypatch.setattr("config.named_files.os.access", lambda path, mode: False)
+    assert complaints(written) == [
+        "config.yaml: images.tiny.path: tiny.png: no permission to read it; expected a file that"
+        " can be read; allow it (chmod u+r tiny.png)"
+    ]
 
 
 def test_an_own_image_does_not_take_the_folder_of_tables(written):

@@ -18,7 +18,7 @@ def test_in_the_config(workspace):
     workspace.settings["training"]["stesp"] = 3
     fails_saying(
         workspace,
-        "config.yaml: images.tiny.size: 0; expected a whole number of pixels >= 1 for the longer",
+        "config.yaml: images.tiny.size: 0; expected a whole number of pixels from 1 to 100000",
         "config.yaml: training.stesp: unknown key;",
         "did you mean steps?",
     )

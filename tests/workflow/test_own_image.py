@@ -167,11 +167,11 @@ def test_own_image_has_a_size_and_a_name(written):
     written["size"] = int(re.findall(r"size=(\d+)", enlarged)[0])
     assert "trained at that size" in read(written)["notes"][0]
     written["size"] = 0
-    assert complaints(written)[0].startswith("config.yaml: images.second.size: 0; expected a whole")
+    assert complaints(written)[0].startswith("config.yaml: size: 0; expected a whole")
     written |= {"size": "tall", "name": "a/b"}
     messages = complaints(written)
     assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
-    assert messages[1].startswith("config.yaml: images.a/b.size: 'tall'; expected a whole number")
+    assert messages[1].startswith("config.yaml: size: 'tall'; expected a whole number")
     del written["size"]
     written |= {"tiles": {"size": 100}, "name": "tiled"}
     assert "size" not in read(written)["images"]["tiled"]

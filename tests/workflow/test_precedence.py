@@ -118,6 +118,19 @@ def test_a_setting_that_nothing_depends_on_is_named(written, arguments, note):
     assert note in found if note else not found
 
 
+def test_a_threshold_without_its_mode_is_named(written):
+    written["images"]["tiny"]["threshold"] = 0.3
+    assert notes(written) == (
+        "config.yaml: images.tiny.threshold: 0.3 has no effect, because the mode is not bilevel;"
+        " set mode: bilevel, too."
+    )
+    written["images"]["tiny"]["mode"] = "bilevel"
+    assert not notes(written)
+    assert "--config: threshold: 0.2 has no effect" in notes(
+        written, "image=tiny.png", "threshold=0.2"
+    )
+
+
 def test_training_does_not_reach_tables():
     layers = [ConfigLayer("--config", {"training": {"steps": 5}})]
     messages = training_is_for_images(layers, {"tables"})

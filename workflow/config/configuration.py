@@ -6,9 +6,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from config import large_images
-from config.image_sizes import too_large_renders
+from config.image_sizes import too_large_images, too_large_renders
 from config.named_files import find_file, find_folder, missing_file, require_file
-from config.own_image import TAKEN_NAMES, adopt_own_image, name_source_beside_image
+from config.own_image import (
+    TAKEN_NAMES,
+    adopt_own_image,
+    name_source_beside_image,
+    place_beside_image,
+)
 from config.precedence import (
     COMMAND_LINE,
     ConfigLayer,
@@ -17,6 +22,7 @@ from config.precedence import (
     leave_out_examples,
     let_later_layers_win,
     settings_without_effect,
+    thresholds_without_effect,
 )
 from config.schema import read_schema, with_defaults
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
@@ -91,7 +97,11 @@ def read_settings(
         notes += leave_out_examples(written, layers)
     adopt_budget(written, layers)
     let_later_layers_win(written, layers)
-    where_is = partial(name_place, name_source=name_source)
+
+    def where_is(place: Place) -> str:
+        written_at = place_beside_image(place) if own_image else place
+        return name_place(written_at, name_source)
+
     for error in errors_in(written, read_schema()):
         errors += in_words(error, where_is, whole=written)
     if errors:
@@ -101,8 +111,9 @@ def read_settings(
     _resolve(settings)
     errors = list(_disagreements(settings, own_keys, where_is))
     if errors:
-        raise Problems(errors)
+        raise Problems(without_repetition(errors))
     notes += settings_without_effect(written, layers, settings, own_keys, name_source)
+    notes += thresholds_without_effect(written, settings, where_is)
     own_name = own_image and next(iter(settings["images"]))
     return settings | {"notes": notes, "own_image": own_name, "named_preset": preset}
 
@@ -239,6 +250,7 @@ def _disagreements(
             expected = "[left, top, right, bottom] with left < right and top < bottom"
             yield ConfigError(where, as_written(crop["box"]), expected)
             return
+    yield from too_large_images(settings, where_is)
     yield from too_large_renders(settings, where_is)
 
 

@@ -1,12 +1,35 @@
-"""Checks for renders that would be too large."""
+"""Checks for images and renders that would be too large."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from config.wording import Place, WhereIs
+from config.wording import Place, WhereIs, as_written
 from neuralfield.images.image import ImageShape, target_size
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, NeuralfieldError
+
+
+def too_large_images(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
+    """Yield an error for each image that would be too large at the size that is asked for.
+
+    An image file is opened only if a square of this size would exceed the limit. Files that are too
+    large themselves are refused when they are read.
+    """
+    limit = settings["max_megapixels"]
+    for name, image in settings["images"].items():
+        size = image.get("size")
+        if size is None or "tiles" in image or math.prod(_both_sides(size)) <= 1e6 * limit:
+            continue
+        try:
+            width, height = target_size(image_size(image["path"]), size)
+        except NeuralfieldError:  # is reported elsewhere
+            continue
+        if width * height > 1e6 * limit:
+            found = f"{as_written(size)}, which is {width} x {height} pixels"
+            expected = f"at most {limit:g} megapixels"
+            remedy = "make it smaller, or raise max_megapixels; renders can still be larger"
+            yield ConfigError(where_is(("images", name, "size")), found, expected, remedy)
 
 
 def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:
@@ -33,6 +56,11 @@ def too_large_renders(settings: Mapping[str, Any], where_is: WhereIs) -> Iterato
                 remedy = "make it smaller, or raise render.max_megapixels"
                 yield ConfigError(where_is(place), found, expected, remedy)
                 break
+
+
+def _both_sides(size: int | Sequence[int]) -> Sequence[int]:
+    """Return the sides of a size in pixels; of a longer side those of a square."""
+    return (size, size) if isinstance(size, int) else size
 
 
 def _rendered_px(image: Mapping[str, Any], longer_px: int, box: Sequence[float]) -> tuple[int, int]:

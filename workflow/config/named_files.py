@@ -1,6 +1,7 @@
 """Files named in the settings: searched in the working directory, then beside the Snakefile."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def missing_file(path: str, where: str, what: str) -> Iterator[ConfigError]:
 
 
 def require_file(path: str, where: str, what: str) -> Path:
-    """Return a file that has to exist, or raise a `ConfigError`.
+    """Return a file that has to exist and to be readable, or raise a `ConfigError`.
 
     For the message, `where` is the place of the setting, and `what` describes the expected file.
     """
@@ -46,6 +47,9 @@ def require_file(path: str, where: str, what: str) -> Path:
         if os.path.isdir(os.path.expanduser(path)):  # noqa: PTH111, PTH112
             state, remedy = "is a folder", "name a file in it"
         raise ConfigError(where, f"{path}: {state}", f"the path of {what}", remedy)
+    if not os.access(found, os.R_OK):
+        state, remedy = "no permission to read it", f"allow it (chmod u+r {shlex.quote(path)})"
+        raise ConfigError(where, f"{path}: {state}", "a file that can be read", remedy)
     return found
 
 

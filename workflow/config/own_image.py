@@ -74,6 +74,13 @@ def adopt_own_image(
         _forget_images(sweep)
 
 
+def place_beside_image(place: Place) -> Place:
+    """Return the place where the user wrote a setting of the image that ``image`` names."""
+    if place[:1] != ("images",) or not place[2:]:
+        return place
+    return place[2:] if place[2] in KEYS else ("image",)
+
+
 def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[Place], str]:
     """Return a function that also names the source of the settings given beside ``image``."""
 

@@ -14,7 +14,7 @@ import yaml
 
 from config.config_file import require_keys_once
 from config.named_files import ROOT
-from config.wording import Place, as_written, name_place
+from config.wording import Place, WhereIs, as_written, name_place
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
@@ -174,6 +174,19 @@ def settings_without_effect(
             instead = f"set training.{other}, too"
         where = name_place(("training", key), name_source)
         yield f"{where}: {as_written(value)} has no effect, because {reason}; {instead}."
+
+
+def thresholds_without_effect(
+    written: Mapping[str, Any], settings: Mapping[str, Any], where_is: WhereIs
+) -> Iterator[str]:
+    """Yield a message for each threshold of an image that is not read in black and white."""
+    for name, image in _mapping(written.get("images")).items():
+        if "threshold" in image and settings["images"][name]["mode"] != "bilevel":
+            where, value = where_is(("images", name, "threshold")), as_written(image["threshold"])
+            yield (
+                f"{where}: {value} has no effect, because the mode is not bilevel; set mode:"
+                " bilevel, too."
+            )
 
 
 def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[str]) -> str | None:

@@ -33,7 +33,8 @@ def outside_their_limits(
             continue  # a budget finds enough steps for the segments, and shortens a warm-up
         if training.get(key, 0) > training.get(limit_key, math.inf):
             expected = f"at most {limit_key}, which is {training[limit_key]:g}"
-            yield ConfigError(where(key, limit_key), as_written(training[key]), expected)
+            remedy = f"lower {key}, or raise {limit_key}"
+            yield ConfigError(where(key, limit_key), as_written(training[key]), expected, remedy)
     key = "minimum_learning_rate"
     if training["schedule"] == "exponential" and not training[key] > 0:
         expected = "a number above 0, where schedule: exponential ends"

@@ -87,7 +87,7 @@ def in_words(
         if error.validator == "enum" and isinstance(value, str):
             remedy = did_you_mean(value, error.validator_value) or remedy
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-        if is_whole and "whole number" in expectation(rule):
+        if is_whole and "whole number" in expectation(rule) and not errors_in(int(value), rule):
             remedy = f"write {value:.0f}"
         yield ConfigError(where_is(place), as_written(value), expectation(rule), remedy)
 

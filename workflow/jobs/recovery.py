@@ -11,6 +11,9 @@ from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
 from neuralfield.system.kept_renders import forget_kept
 from neuralfield.tasks.image.tile_files import changes_since
 
+_MOST_LINES = 2
+"""Maximum number of incomplete folders that have a line each."""
+
 
 def incomplete_again(
     workflow: Any, log: Callable[[str], None], contents: Callable[[], Iterable[Contents]]
@@ -28,8 +31,14 @@ def incomplete_again(
             for output, folder, names in contents()
             if Path(output).is_dir() and not names <= _files_in(folder)
         }
-        for folder in sorted(incomplete):
-            log(f"{folder} lacks files that the current settings require: it is created again.")
+        if len(incomplete) > _MOST_LINES:
+            log(
+                f"{min(incomplete)} and {len(incomplete) - 1:,} other folders lack files that the"
+                " current settings require: they are created again."
+            )
+        else:
+            for folder in sorted(incomplete):
+                log(f"{folder} lacks files that the current settings require: it is created again.")
         workflow.dag.forcefiles.update(incomplete)
         return []
 
@@ -46,6 +55,15 @@ def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob)
             workflow.dag.forcefiles.add(path)
 
 
+def is_forced_by_the_user(workflow: Any, job: Any) -> bool:
+    """Return whether the command line forces a job, which otherwise runs because of its files."""
+    settings, dag = workflow.dag_settings, workflow.dag
+    named = set(map(str, settings.forcerun))
+    if settings.forcetargets:
+        named |= set(map(str, dag.targetfiles))
+    return settings.forceall or job.rule in dag.forcerules or not named.isdisjoint(job.output)
+
+
 def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
     """Mark forced trainings, so that they run again even if their earlier results were kept.
 
@@ -53,7 +71,7 @@ def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> No
     """
     for job in workflow.dag.needrun_jobs():
         if job.rule.name.startswith("train"):
-            is_forced = _is_forced_by_the_user(workflow, job)
+            is_forced = is_forced_by_the_user(workflow, job)
             on_tiles = tile_jobs.get(job.rule.name)
             for folder in on_tiles.folders if on_tiles else _training_folders(job):
                 mark_to_train_anew(Path(folder, FOLDER_NAME), is_forced)
@@ -62,7 +80,7 @@ def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> No
 def forget_forced_renders(workflow: Any) -> None:
     """Forget the kept copies of forced renders, so that they are rendered again."""
     for job in workflow.dag.needrun_jobs():
-        if job.rule.name.startswith("render") and _is_forced_by_the_user(workflow, job):
+        if job.rule.name.startswith("render") and is_forced_by_the_user(workflow, job):
             forget_kept(Path(job.output[0]).parent)
 
 
@@ -71,15 +89,6 @@ def forget_states(folders: Iterable[str]) -> None:
     for folder in map(Path, folders):
         if (folder / "model.safetensors").exists():
             shutil.rmtree(folder / ".state", ignore_errors=True)
-
-
-def _is_forced_by_the_user(workflow: Any, job: Any) -> bool:
-    """Return whether the command line forces a job, which otherwise runs because of its files."""
-    settings, dag = workflow.dag_settings, workflow.dag
-    named = set(map(str, settings.forcerun))
-    if settings.forcetargets:
-        named |= set(map(str, dag.targetfiles))
-    return settings.forceall or job.rule in dag.forcerules or not named.isdisjoint(job.output)
 
 
 def _training_folders(job: Any) -> set[Path]:

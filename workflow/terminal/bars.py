@@ -74,6 +74,8 @@ class Bars:
 
 def _in_short(progress: Progress) -> str:
     parts = [f"{progress.step:,} of {progress.steps:,}", progress.measured]
-    if progress.seconds_left is not None:
+    if progress.has_all_steps:
+        parts.append("finishing")
+    elif progress.seconds_left is not None:
         parts.append(f"{clock(progress.seconds_left)} left")
     return ", ".join(filter(None, parts))

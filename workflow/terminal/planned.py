@@ -11,6 +11,7 @@ from config.configuration import ImageNetwork
 from jobs import estimates
 from jobs.batches import without_settings
 from jobs.plan import Plan
+from jobs.recovery import is_forced_by_the_user
 from neuralfield.tasks.training_settings import BUDGETS
 from terminal.words import name_of
 
@@ -22,6 +23,9 @@ _STEP_S = 1e-3
 
 MISSING = "it is missing"
 """The usual reason, which is not shown."""
+
+_RECOVERED = "its settings or its files have changed"
+"""The reason for jobs that `jobs.recovery` forces, for which Snakemake notes no other reason."""
 
 _REASONS = (
     ("forced", "it is forced to run again"),
@@ -108,7 +112,7 @@ def planned_jobs(workflow: Any, plan: Plan) -> Iterator[PlannedJob]:
             bool(gpus or _whole(job.resources.get("gpu_memory_mb"), 0)),
             frozenset(needed[other] for other in dag.dependencies[job] if other in needed),
             Work(job.rule.name),
-            _reason_in_words(dag.reason(job)),
+            _reason_in_words(workflow, job),
         )
         yield replace(planned, work=work_of(planned, job.wildcards, plan))
 
@@ -142,7 +146,10 @@ def _whole(resource: Any, otherwise: int) -> int:
         return otherwise
 
 
-def _reason_in_words(reason: Any) -> str:
+def _reason_in_words(workflow: Any, job: Any) -> str:
+    reason = workflow.dag.reason(job)
+    if reason.forced and not is_forced_by_the_user(workflow, job):
+        return _RECOVERED
     for attribute, words in _REASONS:
         if getattr(reason, attribute, False):
             return words

@@ -235,6 +235,7 @@ class Screen(logging.Handler):
         named = [
             f"{job.name}: step {p.step:,} of {p.steps:,}"
             + (f", {p.measured}" if p.measured else "")
+            + (", finishing" if p.has_all_steps else "")
             for job, p in trainings[:_MOST_NAMED]
         ]
         if len(trainings) > _MOST_NAMED:

@@ -239,6 +239,10 @@ def test_a_pipe_has_a_heartbeat(screen, monkeypatch):
     assert beat.endswith(" left in total")
     screen._show_progress()
     assert len(shown(screen).splitlines()) == 2
+    write_progress(1000)
+    screen._last_line_s -= 31
+    screen._show_progress()
+    assert ": step 1,000 of 1,000, 38.40 dB, finishing; " in shown(screen).splitlines()[2]
 
 
 def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
@@ -286,6 +290,9 @@ def test_bars_are_stacked_and_go_away():
     assert "cub / siren  31%|" in drawn and "cub / mlp    31%|" in drawn, "one below the other"
     assert "| 310 of 1,000, 38.40 dB, 1:09 left" in drawn and "2 of 6 jobs done" in drawn
     assert drawn.count("\n") == drawn.count("\x1b[A") and "\x1b[?25l" not in drawn
+    ended = Progress(1000, 1000, 1000, "38.40 dB", 5.0, 10.0)
+    bars.draw([("cub / siren", ended), ("cub / mlp", progress)], "2 of 6 jobs done")
+    assert "| 1,000 of 1,000, 38.40 dB, finishing" in stream.getvalue()
     with bars.aside():
         stream.write("a line\n")
     bars.draw([(f"cub / {n}", progress) for n in range(40)], "2 of 60 jobs done")
