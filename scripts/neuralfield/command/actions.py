@@ -74,14 +74,27 @@ def info(chosen: Namespace) -> None:
     path = Path(chosen.model)
     found = nf.load(path, device="cpu")
     print(f"{path}: {found!r}")
-    if not hasattr(found, "settings"):
-        return
-    if found.history:
-        print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
-    print("network:", _in_words(found.settings))
-    training = found.model.metadata.get("training")
+    if isinstance(found, nf.ImageField):
+        model, settings = found.model, found.settings
+        if found.history:
+            print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
+    else:
+        model = found.model_
+        settings = model.settings.described()
+        print(_ends_in_words(found))
+    print("network:", _in_words(settings))
+    training = model.metadata.get("training")
     if isinstance(training, dict):
         print("training:", _in_words(training))
+
+
+def _ends_in_words(found: "nf.TableRegressor | nf.ImageClassifier") -> str:
+    """Return the inputs and outputs of a network that is not of an image, in words."""
+    if isinstance(found, nf.TableRegressor):
+        columns = found.model_
+        return f"inputs: {', '.join(columns.inputs)}\ntargets: {', '.join(columns.targets)}"
+    shape, classes = found.model_.shape, found.model_.classes
+    return f"inputs: images of {shape.width} x {shape.height} pixels\nclasses: {classes}"
 
 
 def _fitted(chosen: Namespace) -> "nf.ImageField":
