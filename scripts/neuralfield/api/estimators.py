@@ -135,7 +135,8 @@ class Classifier(Estimator):
         """Return the accuracy: the fraction of labels that are predicted correctly."""
         found, truth = self.predict(X), labels_of(y)
         require_same_length(found, truth)
-        return float(np.average(found == truth, weights=sample_weight))
+        weights = weights_of(sample_weight, len(truth))
+        return float(np.average(found == truth, weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         # only scikit-learn calls this, so it is installed then
@@ -149,6 +150,23 @@ def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
     if len(inputs) != len(targets):
         found = f"inconsistent numbers of samples: {len(inputs)} in X and {len(targets)} in y"
         raise InvalidInputError("X and y", found, "as many rows in X as in y")
+
+
+def weights_of(sample_weight: Any, count: int) -> np.ndarray:
+    """Return the weights of rows in a score as float64, shape (count,); None weights all equally.
+
+    Raises ValueError unless there is a finite weight >= 0 for each row, and one that is not zero.
+    """
+    if sample_weight is None:
+        return np.ones(count)
+    weights = numbers(sample_weight, "sample_weight", dimensions=(1,))
+    if len(weights) != count:
+        found = f"{len(weights)} weights for {count} rows"
+        raise InvalidInputError("sample_weight", found, "a weight for each row")
+    if (weights < 0).any() or not weights.any():
+        found = "negative weights" if (weights < 0).any() else "only zeros"
+        raise InvalidInputError("sample_weight", found, "weights >= 0, not all of them 0")
+    return weights
 
 
 def seed_of(random_state: Any) -> int:
@@ -236,7 +254,7 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
         raise InvalidInputError(where, str(error), "numbers") from error
     if array.ndim not in dimensions:
         found = f"{array.ndim}-dimensional data of shape {array.shape}. Reshape your data"
-        expected = "as many dimensions as " + " or ".join(map(str, dimensions))
+        expected = f"{' or '.join(map(str, dimensions))} dimension{'s' * (dimensions != (1,))}"
         raise InvalidInputError(where, found, expected)
     if len(array) == 0:
         found = f"Found array with 0 sample(s) (shape={array.shape})"

@@ -16,6 +16,7 @@ from neuralfield.api.estimators import (
     plain_settings,
     require_same_length,
     require_targets,
+    weights_of,
 )
 from neuralfield.api.run_training import run_training
 from neuralfield.tasks.table.dense_network import Dense
@@ -181,7 +182,7 @@ class TableRegressor(TableNetwork):
         """Return R squared: 1 for perfect predictions, 0 for always predicting the mean."""
         found, truth = self.predict(X), numbers(y, "y", dimensions=(1, 2))
         require_same_length(found, truth)
-        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        weights = weights_of(sample_weight, len(truth))
         shape = (len(truth), -1)
         found, truth, weights = found.reshape(shape), truth.reshape(shape), weights.reshape(shape)
         mean = (weights * truth).sum(axis=0) / weights.sum()

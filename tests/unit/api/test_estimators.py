@@ -159,6 +159,32 @@ def test_what_is_not_fitted_and_other_columns():
         classifier.score(X, Y[1:] > 0)
 
 
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (np.ones(3), "3 weights for 80 rows"),
+        (np.zeros(80), "only zeros"),
+        (-np.ones(80), "negative"),
+        (np.full(80, np.nan), "NaN"),
+        (np.ones((80, 1)), "2-dimensional data .*; expected 1 dimension$"),
+    ],
+)
+def test_weights_that_cannot_be(kind, weights, match):
+    fitted = kind(widths=(), steps=2).fit(X, Y > 0)
+    with pytest.raises(ValueError, match=f"^sample_weight: .*{match}") as caught:
+        fitted.score(X, Y > 0, weights)
+    assert isinstance(caught.value, nf.NeuralfieldError)
+
+
+def test_weights_count_rows_several_times():
+    doubled = np.r_[2, np.ones(79)]
+    for kind in (nf.TableRegressor, nf.TableClassifier):
+        fitted = kind(widths=(), steps=2).fit(X, Y > 0)
+        again = fitted.score(np.r_[X[:1], X], np.r_[Y[:1], Y] > 0)
+        assert fitted.score(X, Y > 0, doubled) == pytest.approx(again)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
 def test_scikit_learn_finds_nothing_to_mend(kind):
