@@ -165,7 +165,10 @@ def _levels_of(images: Any) -> np.ndarray:
         return np.ascontiguousarray(array)
     if array.dtype.kind != "f":
         expected = "uint8, bool, or floats from 0 to 1"
-        raise WrongTypeError("X", f"an array of {array.dtype}", expected)
+        remedy = "if 255 is white, use X.astype(numpy.uint8)" if array.dtype.kind in "iu" else ""
+        raise WrongTypeError("X", f"an array of {array.dtype}", expected, remedy)
+    if not np.isfinite(array).all():
+        raise InvalidInputError("X", "NaN or infinity", "values from 0 to 1")
     if not ((array >= 0) & (array <= 1)).all():
         found = f"values from {array.min():g} to {array.max():g}"
         raise InvalidInputError("X", found, "values from 0 to 1", "divide by the value of white")

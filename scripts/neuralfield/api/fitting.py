@@ -179,7 +179,9 @@ def _budget(steps: int | None, seconds: float | None, training: dict[str, Any]) 
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
     """Return a network as under ``fields`` in ``config.yaml``: that of a preset, or as given."""
     if field is not None and not isinstance(field, str):
-        require_mapping("field", field)
+        if not isinstance(field, Mapping):
+            expected = "the name of a type of network, or a mapping of its settings"
+            raise WrongTypeError("field", repr(field), expected)
         require_mapping("field: training", field.get("training", {}))
     given = {"type": field} if isinstance(field, str) else dict(field or {})
     for where, name in (("field", given.get("type", "")), ("preset", preset or "")):
