@@ -214,6 +214,16 @@ BAD_SETTINGS: dict[str, Any] = {
     "a field of numbers": ({"field": 3}, TypeError, "field: 3; expected the name"),
     "a network without a type": ({"field": {"type": None}}, TypeError, "field: None"),
     "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
+    "a misspelt setting": (
+        {"field": {"type": "siren", "widht": 3}},
+        ValueError,
+        "unknown .'widht'.; .*; did you mean width",
+    ),
+    "a misspelt setting of its training": (
+        {"field": {"type": "siren", "training": {"stepz": 3}}},
+        ValueError,
+        "^training: unknown .'stepz'.; .*; did you mean steps",
+    ),
     "its training": ({"field": {"type": "siren", "training": 3}}, TypeError, "field: training"),
     "a list for a number": ({"width": [8]}, ValueError, "^width: .8"),
     "a number for a list": ({"field": "mlp", "widths": 8}, ValueError, "^widths: 8"),
