@@ -27,6 +27,19 @@ class NotFittedError(InputError, ValueError, AttributeError):
     """An estimator was used before `fit` was called."""
 
 
+def _not_fitted(where: str, kind: type[Exception] | None) -> NotFittedError:
+    """Return the error of an estimator that is not fitted, also of scikit-learn's `kind` if given.
+
+    The class is created here, because scikit-learn is not a dependency; a process that unpickles
+    the error calls this function, too.
+    """
+    error_class = NotFittedError
+    if kind is not None:
+        own = {"__reduce__": lambda self: (_not_fitted, (where, kind))}
+        error_class = type("NotFittedError", (NotFittedError, kind), own)
+    return error_class(where, "it is not fitted yet", "a call of fit first")
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
 class Estimator:
     """Base class with named parameters, as scikit-learn's ``BaseEstimator``.
@@ -92,11 +105,8 @@ class Estimator:
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             # users of scikit-learn catch scikit-learn's own NotFittedError
-            error = NotFittedError(
-                type(self).__name__, "it is not fitted yet", "a call of fit first"
-            )
             kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-            raise kind(str(error)) if kind else error
+            raise _not_fitted(type(self).__name__, kind)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.

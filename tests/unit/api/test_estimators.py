@@ -1,6 +1,7 @@
 """Tables and classifiers with the interface of scikit-learn."""
 
 import hashlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_data_that_cannot_be_fitted(kind, x, y, error, match):
         (nf.TableRegressor, {"scale_targets": "log"}, "scale_targets"),
         (nf.TableRegressor, {"random_state": "x"}, "random_state"),
         (nf.TableClassifier, {"activation": "gelu"}, "^activation: "),
-        (nf.TableClassifier, {"settings": {"momentun": 1}}, "momentun"),
+        (nf.TableClassifier, {"settings": {"momentun": 1}}, "did you mean momentum"),
     ],
 )
 def test_settings_that_cannot_be(kind, given, match):
@@ -158,6 +159,18 @@ def test_what_is_not_fitted_and_other_columns():
     classifier = nf.TableClassifier(widths=(), steps=2).fit(X, Y > 0)
     with pytest.raises(ValueError, match="80 in X and 79 in y"):
         classifier.score(X, Y[1:] > 0)
+
+
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.ImageClassifier])
+def test_what_is_not_fitted_raises_an_error_of_both_packages(kind, tmp_path):
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    for use in (lambda: kind().predict(X), lambda: kind().save(tmp_path / "model")):
+        with pytest.raises(exceptions.NotFittedError, match="not fitted yet") as caught:
+            use()
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert isinstance(error, nf.NeuralfieldError)
+            assert isinstance(error, exceptions.NotFittedError)
+            assert str(error) == str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
