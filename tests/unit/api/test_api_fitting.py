@@ -1,5 +1,6 @@
 """`neuralfield.fit` and its results: the bytes of the workflow, and errors of built-in types."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -287,6 +288,32 @@ def test_the_limit_of_a_preset_counts_on_processors(monkeypatch):
     given = {"width": 8, "hidden_layers": 1, "snapshots": 2, "device": "cpu"}
     assert fit(picture(), preset="quality", **given).model.metadata["step"] == LEAST_STEPS
     assert fit(picture(), preset="quality", steps=3, **given).model.metadata["step"] == 3
+
+
+def test_a_divergence_names_no_file_that_is_removed(tmp_path):
+    given = TINY | {"learning_rate": 1e9}
+    with pytest.raises(ArithmeticError, match=r"try [\de+]+$"):
+        fit(picture(), **given)
+    with pytest.raises(ArithmeticError, match=rf"the last good snapshot is {tmp_path}"):
+        fit(picture(), **given, folder=tmp_path / "kept")
+
+
+def test_waiting_for_another_process_is_said_to_a_program(tmp_path):
+    program = f"""
+import numpy as np, neuralfield as nf
+nf.fit(np.eye(8), folder={str(tmp_path)!r}, steps=2, width=8, device="cpu")
+"""
+    (tmp_path / ".state").mkdir()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(IMPORT_PATHS)}
+    with (tmp_path / ".state" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()
+    assert line.endswith("another process is training here; waiting for it to end\n")
+    assert waiting.communicate()[1] == "" and waiting.returncode == 0
 
 
 def test_callback_history_and_progress(capsys):
