@@ -80,10 +80,11 @@ def fit(
     folder : path, optional
         Folder for model.safetensors, history.csv, training.json and checkpoints. A later `fit` with
         the same folder resumes a training that was interrupted, and ends with the same bytes as a
-        training without interruption.
+        training without interruption. A `fit` of another image or with other settings replaces what
+        the folder has.
     size : int or (int, int), optional
         Size to which the image is reduced before training: the longer side in pixels, or (width,
-        height).
+        height). A smaller image is enlarged.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         Mode to which the image is converted; "auto" keeps the mode of the image.
     max_megapixels : float

@@ -203,4 +203,5 @@ def test_weights_count_rows_several_times():
 @pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
 def test_scikit_learn_finds_nothing_to_mend(kind):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    checks.check_estimator(kind(widths=(8,), **QUICK | {"steps": 150}), on_skip=None)
+    # in float32, a product of matrices can depend on the order of the rows by more than is allowed
+    checks.check_estimator(kind(settings={"precision": "float64"}), on_skip=None)
