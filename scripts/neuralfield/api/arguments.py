@@ -41,6 +41,8 @@ def require_output(where: str, value: Any) -> Path:
     if not path.parent.is_dir():
         found, remedy = f"{path}; no folder {path.parent}", "create it, or correct its name"
         raise MissingFileError(where, found, "a file in an existing folder", remedy)
+    if path.name in ("", ".."):
+        raise InvalidInputError(where, f"{path}, a folder", "a file", "add the name of a file")
     return path
 
 

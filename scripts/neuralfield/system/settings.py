@@ -142,7 +142,7 @@ class Settings:
         known, where = settings_of(cls), cls.place.removesuffix(".{}").format(cls.__name__)
         if not isinstance(given, Mapping):  # possible for a file from an untrusted source
             raise ConfigError(where, repr(given), "a mapping of settings to values")
-        unknown = sorted(set(given) - set(known))
+        unknown = sorted(set(given) - set(known), key=str)
         if unknown:
             guess = did_you_mean(unknown[0], known)
             raise ConfigError(where, f"unknown {unknown}", f"some of {', '.join(known)}", guess)

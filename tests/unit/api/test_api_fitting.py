@@ -215,6 +215,7 @@ BAD_SETTINGS: dict[str, Any] = {
     "a field of numbers": ({"field": 3}, TypeError, "field: 3; expected the name"),
     "a network without a type": ({"field": {"type": None}}, TypeError, "field: None"),
     "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
+    "numbers and names": ({"field": {"widht": 3, 4: 5}}, ValueError, "unknown .4, 'widht'."),
     "a misspelt setting": (
         {"field": {"type": "siren", "widht": 3}},
         ValueError,

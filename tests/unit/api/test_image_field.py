@@ -220,6 +220,8 @@ BAD_FILES: dict[str, Any] = {
     "a number for a file": (lambda f: f.save(3), TypeError),
     "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
     "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
+    "the working directory for a file": (lambda f: f.save("."), ValueError),
+    "the root for a page": (lambda f: f.to_html("/"), ValueError),
     "a folder that is not there": (lambda f: f.save("typo/a.safetensors"), FileNotFoundError),
     "a folder that is not there, for a render": (
         lambda f: f.render(8).save("typo/a.png"),
