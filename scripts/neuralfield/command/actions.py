@@ -24,7 +24,17 @@ _MODEL_NAME = "model.safetensors"
 _LINE_INTERVAL_S = 20.0
 """Seconds between lines of progress if the output is not a terminal, which has a bar."""
 
-_OPTIONS_OF_FIT = {"seconds": "--seconds", "steps": "--steps", "device": "--device"}
+_OPTIONS_OF_FIT = {
+    "seconds": "--seconds",
+    "steps": "--steps",
+    "device": "--device",
+    "size": "--train-size",
+    "seed": "--seed",
+    "field": "--field",
+    "preset": "--preset",
+    "folder": "--folder",
+    "max_megapixels": "--set max_megapixels",
+}
 _OPTIONS_OF_RENDER = {"box": "--crop", "size": "--size", "max_megapixels": "--max-megapixels"}
 """The options that set arguments of `neuralfield.fit` and of `ImageField.render_to`."""
 
@@ -102,7 +112,8 @@ def _fitted(chosen: Namespace) -> "nf.ImageField":
     image = Path(chosen.image)
     size = chosen.train_size or usual_size_px(*image_size(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
-    preset = _preset(chosen, size)
+    with _options_named(_OPTIONS_OF_FIT):
+        preset = _preset(chosen, size)
     same_names = ("field", "steps", "seconds", "seed", "device")
     options: dict[str, Any] = {name: getattr(chosen, name) for name in same_names}
     options |= {"preset": preset, "size": size, "folder": folder, "progress": sys.stderr.isatty()}

@@ -143,9 +143,18 @@ MISTAKES = {
     "no model": (["render", "nowhere"], "nowhere: there is no such file"),
     "no network": (["info", "photo.jpg"], "photo.jpg: cannot be read"),
     "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean width?"),
-    "a field": (["photo.jpg", "--field", "sirne"], "did you mean siren?"),
+    "a field": (["photo.jpg", "--field", "sirne"], "--field: 'sirne'; expected"),
     "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "--crop: (1.0, 0.0, 0.0, 1.0)"),
-    "a size to train at": (["photo.jpg", "--train-size", "99999"], "train at a smaller size"),
+    "a size to train at": (
+        ["photo.jpg", "--train-size", "99999"],
+        "neuralfield: --train-size: 99,999 x 66,666 pixels; expected at most 100 megapixels;"
+        " train at a smaller size, or raise --set max_megapixels",
+    ),
+    "a seed": (["photo.jpg", "--seconds", "9", "--seed", "-1"], "neuralfield: --seed: -1"),
+    "a preset of another field": (
+        ["photo.jpg", "--preset", "fast", "--field", "siren"],
+        "neuralfield: --preset: 'fast'",
+    ),
     "a size to render": (
         ["photo.jpg", "--seconds", "99", "--size", "99999"],
         "render fewer pixels, or raise --max-megapixels",
