@@ -126,7 +126,6 @@ def fit(
     """
     with built_in_kinds():
         require_function("callback", callback)
-        require_positive("max_megapixels", max_megapixels)
         if steps is not None:
             settings = {"steps": steps, **settings}
         network, training, execution = _chosen(field, preset, seed, settings)

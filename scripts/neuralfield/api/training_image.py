@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_path
+from neuralfield.api.arguments import require_path, require_positive
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.image import (
@@ -46,6 +46,7 @@ def training_image(
     max_megapixels: float = 100.0,
 ) -> TrainingImage:
     """Read an image as `neuralfield.fit` describes it, and reduce it."""
+    require_positive("max_megapixels", max_megapixels)
     require_mode(mode, "auto")
     if isinstance(image, str | os.PathLike):
         path = require_path(WHERE, image)

@@ -150,6 +150,10 @@ MISTAKES = {
         "neuralfield: --train-size: 99,999 x 66,666 pixels; expected at most 100 megapixels;"
         " train at a smaller size, or raise --set max_megapixels",
     ),
+    "a size of images": (
+        ["photo.jpg", "--set", "max_megapixels=many"],
+        "neuralfield: --set max_megapixels: 'many'; expected a number > 0",
+    ),
     "a seed": (["photo.jpg", "--seconds", "9", "--seed", "-1"], "neuralfield: --seed: -1"),
     "a preset of another field": (
         ["photo.jpg", "--preset", "fast", "--field", "siren"],
