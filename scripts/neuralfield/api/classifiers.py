@@ -12,9 +12,10 @@ from neuralfield.api.estimators import Classifier, classes_of, plain_settings, r
 from neuralfield.api.run_training import run_training
 from neuralfield.system.device import select_device
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.classifier.classifier_model import MOST_CLASSES, ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.idx import MOST_SIDE_PX
 from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
 
@@ -119,6 +120,11 @@ class ImageClassifier(Classifier):
             images = _levels_of(X)
             self.classes_, labels = classes_of(y)
             require_same_length(images, labels)
+            if len(self.classes_) > MOST_CLASSES:
+                found = f"{len(self.classes_):,} classes"
+                raise InvalidInputError(
+                    "y", found, f"at most {MOST_CLASSES}, the most that a file can hold"
+                )
             network = plain_settings({name: getattr(self, name) for name in _NETWORK_SETTINGS})
             task = ClassifierTask(
                 LabelledImages("y", images, labels.astype(np.int64)),
@@ -159,6 +165,9 @@ def _levels_of(images: Any) -> np.ndarray:
     if array.ndim != 3 or array.size == 0:
         found = f"an array of shape {array.shape}"
         raise InvalidInputError("X", found, "(images, height, width), each at least 1")
+    if max(array.shape[1:]) > MOST_SIDE_PX:
+        found = f"images of {array.shape[2]:,} x {array.shape[1]:,} pixels"
+        raise InvalidInputError("X", found, f"sides of at most {MOST_SIDE_PX:,}", "reduce them")
     if array.dtype == bool:
         return array * np.uint8(255)
     if array.dtype == np.uint8:

@@ -18,6 +18,7 @@ from neuralfield.api.errors import (
     built_in_kinds,
 )
 from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import MOST_COLUMNS
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.training.history import History
@@ -241,6 +242,16 @@ def column_names(table: Any) -> tuple[str, ...] | None:
     columns = getattr(table, "columns", None)
     names = [] if columns is None else list(columns)
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
+
+
+def require_columns(where: str, names: Sequence[str]) -> None:
+    """Raise an error unless a file can hold these columns: not too many, and of different names."""
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInputError(where, f"{len(names):,} columns", f"at most {MOST_COLUMNS:,}")
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        found, remedy = f"several columns named {twice!r}", "rename or remove them"
+        raise InvalidInputError(where, found, "columns of different names", remedy)
 
 
 def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarray:

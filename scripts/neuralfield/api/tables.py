@@ -14,6 +14,7 @@ from neuralfield.api.estimators import (
     column_names,
     numbers,
     plain_settings,
+    require_columns,
     require_same_length,
     require_targets,
     weights_of,
@@ -62,8 +63,10 @@ class TableNetwork(Estimator):
             self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        generic = tuple(f"x{index}" for index in range(values.shape[1]))
-        return Samples("X", columns or generic, names, values, targets)
+        inputs_named = columns or tuple(f"x{index}" for index in range(values.shape[1]))
+        require_columns("X", inputs_named)
+        require_columns("y", names)
+        return Samples("X", inputs_named, names, values, targets)
 
     def _outputs(self, inputs: Any) -> np.ndarray:
         """Evaluate the network in the precision of its training; shape (n, targets)."""

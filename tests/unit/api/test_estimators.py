@@ -117,6 +117,35 @@ MISTAKES = {
     "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
     "rows of several lengths": (nf.TableRegressor, [[1.0], [1.0, 2.0]], Y[:2], ValueError, "^X: "),
     "unsortable labels": (nf.TableClassifier, X, [None] * 80, TypeError, "^y: "),
+    "equal names": (
+        nf.TableRegressor,
+        pd.DataFrame(X, columns=["a", "a"]),
+        Y,
+        ValueError,
+        "^X: several columns named 'a'",
+    ),
+    "equal names of targets": (
+        nf.TableRegressor,
+        X,
+        pd.DataFrame(X, columns=["a", "a"]),
+        ValueError,
+        "^y: several columns named 'a'",
+    ),
+    "many columns": (nf.TableRegressor, np.eye(3, 10_001), Y[:3], ValueError, "10,001 columns"),
+    "many classes": (
+        nf.ImageClassifier,
+        np.zeros((300, 28, 28), np.uint8),
+        np.arange(300),
+        ValueError,
+        "^y: 300 classes",
+    ),
+    "large images": (
+        nf.ImageClassifier,
+        np.zeros((2, 9, 5000), bool),
+        [0, 1],
+        ValueError,
+        "5,000 x 9 pixels",
+    ),
     "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 in X and 80 in y"),
 }
 
