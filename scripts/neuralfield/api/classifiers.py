@@ -116,7 +116,7 @@ class ImageClassifier(Classifier):
         TypeError
             The images are of an unsupported type.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             images = _levels_of(X)
             self.classes_, labels = classes_of(y)
             require_same_length(images, labels)

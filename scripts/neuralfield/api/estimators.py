@@ -4,7 +4,8 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -102,6 +103,20 @@ class Estimator:
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
+
+    @contextmanager
+    def _as_before_on_error(self) -> Iterator[None]:
+        """Restore all attributes if this context raises an error.
+
+        Otherwise, after a second `fit` that failed, the old network would answer with new labels.
+        """
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

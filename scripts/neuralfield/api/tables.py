@@ -166,7 +166,7 @@ class TableRegressor(TableNetwork):
         ValueError
             A setting is out of range, the shapes do not match, or there are NaN or infinity.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             require_targets(y)
             targets = numbers(y, "y", dimensions=(1, 2))
             self._has_one_target = targets.ndim == 1
@@ -239,7 +239,7 @@ class TableClassifier(Classifier, TableNetwork):
         ValueError
             As for `TableRegressor.fit`, or there is only one class.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             self.classes_, numbers_of_classes = classes_of(y)
             targets = np.eye(len(self.classes_))[numbers_of_classes]
             names = tuple(map(str, self.classes_))

@@ -177,6 +177,26 @@ def test_settings_that_cannot_be(kind, given, match):
         kind(**given).fit(X, Y > 0)
 
 
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier, nf.ImageClassifier])
+def test_a_fit_that_fails_changes_nothing(kind):
+    x, y = (BARS, Y[:60] > 0) if kind is nf.ImageClassifier else (X, Y > 0)
+    network: dict[str, Any] = (
+        {"kernel": 3, "padding": 1} if kind is nf.ImageClassifier else {"widths": ()}
+    )
+    fitted = kind(**network, steps=2, device="cpu").fit(x, y)
+    before, answers = dict(vars(fitted)), fitted.predict(x)
+    for wrong in (["p", "q", "r"], np.arange(3)):
+        with pytest.raises(ValueError, match=r"y|X and y"):
+            fitted.fit(x[:2], wrong)
+    assert vars(fitted) == before
+    np.testing.assert_array_equal(fitted.predict(x), answers)
+    fresh = kind(**network, steps=0)
+    with pytest.raises(ValueError, match="steps"):
+        fresh.fit(x, y)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        fresh.predict(x)
+
+
 def test_what_is_not_fitted_and_other_columns():
     with pytest.raises(ValueError, match="not fitted yet"):
         nf.TableClassifier().predict(X)
