@@ -41,6 +41,8 @@ def require_output(where: str, value: Any) -> Path:
     if not path.parent.is_dir():
         found, remedy = f"{path}; no folder {path.parent}", "create it, or correct its name"
         raise MissingFileError(where, found, "a file in an existing folder", remedy)
+    if path.name in ("", ".."):
+        raise InvalidInputError(where, f"{path}, a folder", "a file", "add the name of a file")
     return path
 
 
@@ -95,7 +97,8 @@ def require_execution_setting(name: str, value: Any) -> None:
 def require_positive(where: str, value: Any, most: float = math.inf) -> None:
     """Raise an error unless the value is a positive number of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise InvalidSettingError(where, repr(value), "a number > 0")
+        expected = "a number > 0" if math.isinf(most) else f"a number > 0, at most {most:g}"
+        raise InvalidSettingError(where, repr(value), expected)
 
 
 def require_box(box: Any) -> Box:
@@ -179,7 +182,9 @@ def positions_on_device(xy: Any) -> tuple[Array, Device]:
     if points.ndim == 0 or points.shape[-1] != 2:
         found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
         raise InvalidInputError("xy", found, expected)
-    if not (device.xp.abs(points) <= LARGEST_NUMBER).all():
+    # a float16 is compared as float32, because the largest number is infinity in float16
+    sizes = device.xp.abs(points.astype(np.result_type(points.dtype, np.float32), copy=False))
+    if not (sizes <= LARGEST_NUMBER).all():
         found = "NaN, infinity or a number too large"
         raise InvalidInputError("xy", found, f"numbers of at most {LARGEST_NUMBER:g} in size")
     return points, device

@@ -12,9 +12,10 @@ from neuralfield.api.estimators import Classifier, classes_of, plain_settings, r
 from neuralfield.api.run_training import run_training
 from neuralfield.system.device import select_device
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.classifier.classifier_model import ClassifierModel
+from neuralfield.tasks.classifier.classifier_model import MOST_CLASSES, ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.tasks.classifier.idx import MOST_SIDE_PX
 from neuralfield.tasks.classifier.labelled import LabelledImages
 from neuralfield.tasks.training_settings import ClassifierTraining
 
@@ -115,10 +116,15 @@ class ImageClassifier(Classifier):
         TypeError
             The images are of an unsupported type.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             images = _levels_of(X)
             self.classes_, labels = classes_of(y)
             require_same_length(images, labels)
+            if len(self.classes_) > MOST_CLASSES:
+                found = f"{len(self.classes_):,} classes"
+                raise InvalidInputError(
+                    "y", found, f"at most {MOST_CLASSES}, the most that a file can hold"
+                )
             network = plain_settings({name: getattr(self, name) for name in _NETWORK_SETTINGS})
             task = ClassifierTask(
                 LabelledImages("y", images, labels.astype(np.int64)),
@@ -159,13 +165,19 @@ def _levels_of(images: Any) -> np.ndarray:
     if array.ndim != 3 or array.size == 0:
         found = f"an array of shape {array.shape}"
         raise InvalidInputError("X", found, "(images, height, width), each at least 1")
+    if max(array.shape[1:]) > MOST_SIDE_PX:
+        found = f"images of {array.shape[2]:,} x {array.shape[1]:,} pixels"
+        raise InvalidInputError("X", found, f"sides of at most {MOST_SIDE_PX:,}", "reduce them")
     if array.dtype == bool:
         return array * np.uint8(255)
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
     if array.dtype.kind != "f":
         expected = "uint8, bool, or floats from 0 to 1"
-        raise WrongTypeError("X", f"an array of {array.dtype}", expected)
+        remedy = "if 255 is white, use X.astype(numpy.uint8)" if array.dtype.kind in "iu" else ""
+        raise WrongTypeError("X", f"an array of {array.dtype}", expected, remedy)
+    if not np.isfinite(array).all():
+        raise InvalidInputError("X", "NaN or infinity", "values from 0 to 1")
     if not ((array >= 0) & (array <= 1)).all():
         found = f"values from {array.min():g} to {array.max():g}"
         raise InvalidInputError("X", found, "values from 0 to 1", "divide by the value of white")

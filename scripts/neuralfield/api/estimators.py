@@ -4,7 +4,8 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from neuralfield.api.errors import (
     built_in_kinds,
 )
 from neuralfield.system.errors import InputError
+from neuralfield.system.input_files import MOST_COLUMNS
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.training.history import History
@@ -25,6 +27,19 @@ from neuralfield.training.history import History
 
 class NotFittedError(InputError, ValueError, AttributeError):
     """An estimator was used before `fit` was called."""
+
+
+def _not_fitted(where: str, kind: type[Exception] | None) -> NotFittedError:
+    """Return the error of an estimator that is not fitted, also of scikit-learn's `kind` if given.
+
+    The class is created here, because scikit-learn is not a dependency; a process that unpickles
+    the error calls this function, too.
+    """
+    error_class = NotFittedError
+    if kind is not None:
+        own = {"__reduce__": lambda self: (_not_fitted, (where, kind))}
+        error_class = type("NotFittedError", (NotFittedError, kind), own)
+    return error_class(where, "it is not fitted yet", "a call of fit first")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -89,14 +104,25 @@ class Estimator:
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
 
+    @contextmanager
+    def _as_before_on_error(self) -> Iterator[None]:
+        """Restore all attributes if this context raises an error.
+
+        Otherwise, after a second `fit` that failed, the old network would answer with new labels.
+        """
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             # users of scikit-learn catch scikit-learn's own NotFittedError
-            error = NotFittedError(
-                type(self).__name__, "it is not fitted yet", "a call of fit first"
-            )
             kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-            raise kind(str(error)) if kind else error
+            raise _not_fitted(type(self).__name__, kind)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.
@@ -135,7 +161,8 @@ class Classifier(Estimator):
         """Return the accuracy: the fraction of labels that are predicted correctly."""
         found, truth = self.predict(X), labels_of(y)
         require_same_length(found, truth)
-        return float(np.average(found == truth, weights=sample_weight))
+        weights = weights_of(sample_weight, len(truth))
+        return float(np.average(found == truth, weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         # only scikit-learn calls this, so it is installed then
@@ -149,6 +176,23 @@ def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
     if len(inputs) != len(targets):
         found = f"inconsistent numbers of samples: {len(inputs)} in X and {len(targets)} in y"
         raise InvalidInputError("X and y", found, "as many rows in X as in y")
+
+
+def weights_of(sample_weight: Any, count: int) -> np.ndarray:
+    """Return the weights of rows in a score as float64, shape (count,); None weights all equally.
+
+    Raises ValueError unless there is a finite weight >= 0 for each row, and one that is not zero.
+    """
+    if sample_weight is None:
+        return np.ones(count)
+    weights = numbers(sample_weight, "sample_weight", dimensions=(1,))
+    if len(weights) != count:
+        found = f"{len(weights)} weights for {count} rows"
+        raise InvalidInputError("sample_weight", found, "a weight for each row")
+    if (weights < 0).any() or not weights.any():
+        found = "negative weights" if (weights < 0).any() else "only zeros"
+        raise InvalidInputError("sample_weight", found, "weights >= 0, not all of them 0")
+    return weights
 
 
 def seed_of(random_state: Any) -> int:
@@ -215,6 +259,16 @@ def column_names(table: Any) -> tuple[str, ...] | None:
     return tuple(names) if names and all(isinstance(name, str) for name in names) else None
 
 
+def require_columns(where: str, names: Sequence[str]) -> None:
+    """Raise an error unless a file can hold these columns: not too many, and of different names."""
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInputError(where, f"{len(names):,} columns", f"at most {MOST_COLUMNS:,}")
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        found, remedy = f"several columns named {twice!r}", "rename or remove them"
+        raise InvalidInputError(where, found, "columns of different names", remedy)
+
+
 def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarray:
     """Return values as a float64 array whose number of dimensions is one of `dimensions`.
 
@@ -236,7 +290,7 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
         raise InvalidInputError(where, str(error), "numbers") from error
     if array.ndim not in dimensions:
         found = f"{array.ndim}-dimensional data of shape {array.shape}. Reshape your data"
-        expected = "as many dimensions as " + " or ".join(map(str, dimensions))
+        expected = f"{' or '.join(map(str, dimensions))} dimension{'s' * (dimensions != (1,))}"
         raise InvalidInputError(where, found, expected)
     if len(array) == 0:
         found = f"Found array with 0 sample(s) (shape={array.shape})"

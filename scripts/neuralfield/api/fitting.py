@@ -80,10 +80,11 @@ def fit(
     folder : path, optional
         Folder for model.safetensors, history.csv, training.json and checkpoints. A later `fit` with
         the same folder resumes a training that was interrupted, and ends with the same bytes as a
-        training without interruption.
+        training without interruption. A `fit` of another image or with other settings replaces what
+        the folder has.
     size : int or (int, int), optional
         Size to which the image is reduced before training: the longer side in pixels, or (width,
-        height).
+        height). A smaller image is enlarged.
     mode : {"auto", "bilevel", "grey", "rgb", "rgba"}
         Mode to which the image is converted; "auto" keeps the mode of the image.
     max_megapixels : float
@@ -125,7 +126,6 @@ def fit(
     """
     with built_in_kinds():
         require_function("callback", callback)
-        require_positive("max_megapixels", max_megapixels)
         if steps is not None:
             settings = {"steps": steps, **settings}
         network, training, execution = _chosen(field, preset, seed, settings)
@@ -179,7 +179,9 @@ def _budget(steps: int | None, seconds: float | None, training: dict[str, Any]) 
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
     """Return a network as under ``fields`` in ``config.yaml``: that of a preset, or as given."""
     if field is not None and not isinstance(field, str):
-        require_mapping("field", field)
+        if not isinstance(field, Mapping):
+            expected = "the name of a type of network, or a mapping of its settings"
+            raise WrongTypeError("field", repr(field), expected)
         require_mapping("field: training", field.get("training", {}))
     given = {"type": field} if isinstance(field, str) else dict(field or {})
     for where, name in (("field", given.get("type", "")), ("preset", preset or "")):

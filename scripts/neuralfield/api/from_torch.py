@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.api.arguments import require_two_values, require_width_and_height
+from neuralfield.api.arguments import (
+    plain,
+    require_positive,
+    require_two_values,
+    require_width_and_height,
+)
 from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
 from neuralfield.images.image import MODES
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.table.samples import LARGEST_NUMBER
 
 _WHERE = "state_dict"
 _EXPECTED = (
@@ -98,11 +104,14 @@ def from_torch_siren(
         # in neuralfield, the last layer's output z is -1 for black and 1 for white
         weights[-1] = weights[-1] * (2 / (white - black))
         biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
+        for name, given in (("omega_0", omega_0), ("first_omega_0", first_omega_0)):
+            if given is not None:
+                require_positive(name, plain(given), most=LARGEST_NUMBER)
         settings = Siren(
             width=weights[0].shape[1],
             hidden_layers=len(weights) - 2,
-            first_omega_0=omega_0 if first_omega_0 is None else first_omega_0,
-            omega_0=omega_0,
+            first_omega_0=plain(omega_0 if first_omega_0 is None else first_omega_0),
+            omega_0=plain(omega_0),
         )
         shape = ImageShape(width, height, weights[-1].shape[1])
         named = {"weight": weights, "bias": biases}
@@ -161,6 +170,8 @@ def _array(name: str, tensor: Any) -> np.ndarray:
         raise InvalidInputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().double().numpy()
+    if getattr(getattr(tensor, "dtype", None), "kind", "") == "c":
+        raise InvalidInputError(f"{_WHERE}[{name!r}]", "complex numbers", "a tensor of floats")
     try:
         return np.asarray(tensor, np.float64)
     except (TypeError, ValueError) as error:

@@ -224,6 +224,9 @@ class ImageField:
     def laplacian(self, xy: Any) -> Array:
         """Return the Laplacian: the sum of the second derivatives by x and y, in float64.
 
+        It is 0 almost everywhere for networks whose values are linear in x and in y between edges
+        and kinks: hashgrid, and mlp with relu.
+
         Parameters
         ----------
         xy : array, shape (..., 2)

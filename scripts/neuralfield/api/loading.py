@@ -37,6 +37,8 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     -------
     ImageField, TableRegressor or ImageClassifier
         The type depends on whether the network was fitted to an image, a table or labelled images.
+        Files store no labels, so that a `TableClassifier` is loaded as a `TableRegressor`, which
+        predicts its probabilities, and the labels of an `ImageClassifier` are 0, 1, ...
         An `ImageField` has its history if it was read from a ``model.safetensors`` with a
         ``history.csv`` in the same folder.
 

@@ -15,6 +15,7 @@ from neuralfield.api.arguments import require_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, select_device
+from neuralfield.system.errors import DivergenceError
 from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
@@ -23,7 +24,7 @@ from neuralfield.tasks.task import Measure, Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
-from neuralfield.training.loop import Execution
+from neuralfield.training.loop import SNAPSHOT_IS, Execution
 from neuralfield.training.results import outputs_in
 
 log = logging.getLogger("neuralfield")
@@ -79,6 +80,7 @@ def run_training(
             report,
             log.info,
             heat=guard_gpu(max_temperature_celsius, device, log.info),
+            say_loudly=log.warning,  # which Python prints unless a program has set up its logs
             kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )
         if found:
@@ -91,6 +93,12 @@ def run_training(
             if not str(error).startswith("SIGINT"):
                 raise
             raise KeyboardInterrupt(str(error) if given_folder else "") from error
+        except DivergenceError as error:
+            if given_folder is not None:
+                raise
+            # the last good snapshot is removed with the temporary folder
+            remedy = error.remedy.partition(SNAPSHOT_IS)[0]
+            raise DivergenceError(error.where, error.found, error.expected, remedy) from error
         return type(task.model).load(outputs["model"]), read_history(
             outputs["history"], task.measure.name
         )

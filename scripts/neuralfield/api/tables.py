@@ -14,8 +14,10 @@ from neuralfield.api.estimators import (
     column_names,
     numbers,
     plain_settings,
+    require_columns,
     require_same_length,
     require_targets,
+    weights_of,
 )
 from neuralfield.api.run_training import run_training
 from neuralfield.tasks.table.dense_network import Dense
@@ -61,8 +63,10 @@ class TableNetwork(Estimator):
             self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        generic = tuple(f"x{index}" for index in range(values.shape[1]))
-        return Samples("X", columns or generic, names, values, targets)
+        inputs_named = columns or tuple(f"x{index}" for index in range(values.shape[1]))
+        require_columns("X", inputs_named)
+        require_columns("y", names)
+        return Samples("X", inputs_named, names, values, targets)
 
     def _outputs(self, inputs: Any) -> np.ndarray:
         """Evaluate the network in the precision of its training; shape (n, targets)."""
@@ -162,7 +166,7 @@ class TableRegressor(TableNetwork):
         ValueError
             A setting is out of range, the shapes do not match, or there are NaN or infinity.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             require_targets(y)
             targets = numbers(y, "y", dimensions=(1, 2))
             self._has_one_target = targets.ndim == 1
@@ -181,7 +185,7 @@ class TableRegressor(TableNetwork):
         """Return R squared: 1 for perfect predictions, 0 for always predicting the mean."""
         found, truth = self.predict(X), numbers(y, "y", dimensions=(1, 2))
         require_same_length(found, truth)
-        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        weights = weights_of(sample_weight, len(truth))
         shape = (len(truth), -1)
         found, truth, weights = found.reshape(shape), truth.reshape(shape), weights.reshape(shape)
         mean = (weights * truth).sum(axis=0) / weights.sum()
@@ -235,7 +239,7 @@ class TableClassifier(Classifier, TableNetwork):
         ValueError
             As for `TableRegressor.fit`, or there is only one class.
         """
-        with built_in_kinds():
+        with built_in_kinds(), self._as_before_on_error():
             self.classes_, numbers_of_classes = classes_of(y)
             targets = np.eye(len(self.classes_))[numbers_of_classes]
             names = tuple(map(str, self.classes_))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_path
+from neuralfield.api.arguments import require_path, require_positive
 from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.image import (
@@ -46,6 +46,7 @@ def training_image(
     max_megapixels: float = 100.0,
 ) -> TrainingImage:
     """Read an image as `neuralfield.fit` describes it, and reduce it."""
+    require_positive("max_megapixels", max_megapixels)
     require_mode(mode, "auto")
     if isinstance(image, str | os.PathLike):
         path = require_path(WHERE, image)
@@ -71,14 +72,17 @@ def training_image(
 def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
     """Return an image as an array with a channel axis, or raise an error for unsupported arrays."""
     if not hasattr(image, "__array__") and not hasattr(image, "__cuda_array_interface__"):
-        found = f"a {type(image).__name__}"
-        raise WrongTypeError(WHERE, found, "a NumPy or CuPy array, a PIL image, or a path")
+        found = f"a value of type {type(image).__name__}"
+        remedy = "use numpy.array(image)" if isinstance(image, list | tuple) else ""
+        expected = "a NumPy or CuPy array, a PIL image, or a path"
+        raise WrongTypeError(WHERE, found, expected, remedy)
     if np.ma.is_masked(image):
         found = f"a masked array, with {np.ma.count_masked(image):,} masked values"
         raise InvalidInputError(
             WHERE, found, "an array without masked values", "use image.filled(0.5)"
         )
     array = image.get() if hasattr(image, "__cuda_array_interface__") else np.asarray(image)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # FITS and TIFF: big-endian
     if array.dtype.kind not in "fb" and array.dtype not in (np.uint8, np.uint16):
         remedy = "divide levels by the largest one" if array.dtype.kind in "iu" else ""
         raise WrongTypeError(WHERE, f"an array of {array.dtype}", _TYPES, remedy)
@@ -114,7 +118,10 @@ def _float_values(array: np.ndarray) -> np.ndarray:
         raise InvalidInputError(WHERE, f"NaN or infinity in {count:,} values", "finite values")
     lowest, highest = float(array.min()), float(array.max())
     if lowest < 0 or highest > 1:
-        found, remedy = f"values from {lowest:g} to {highest:g}", "divide by the value of white"
+        # all digits, because 1.0000001 is above 1, too
+        found, remedy = f"values from {lowest!r} to {highest!r}", "divide by the value of white"
+        is_near = lowest > -1e-3 and highest < 1 + 1e-3
+        remedy = "use np.clip(image, 0, 1)" if is_near else remedy
         raise InvalidInputError(WHERE, found, "values from 0 to 1", remedy)
     return array.astype(np.float32)
 

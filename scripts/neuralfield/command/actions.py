@@ -24,7 +24,17 @@ _MODEL_NAME = "model.safetensors"
 _LINE_INTERVAL_S = 20.0
 """Seconds between lines of progress if the output is not a terminal, which has a bar."""
 
-_OPTIONS_OF_FIT = {"seconds": "--seconds", "steps": "--steps", "device": "--device"}
+_OPTIONS_OF_FIT = {
+    "seconds": "--seconds",
+    "steps": "--steps",
+    "device": "--device",
+    "size": "--train-size",
+    "seed": "--seed",
+    "field": "--field",
+    "preset": "--preset",
+    "folder": "--folder",
+    "max_megapixels": "--set max_megapixels",
+}
 _OPTIONS_OF_RENDER = {"box": "--crop", "size": "--size", "max_megapixels": "--max-megapixels"}
 """The options that set arguments of `neuralfield.fit` and of `ImageField.render_to`."""
 
@@ -74,14 +84,27 @@ def info(chosen: Namespace) -> None:
     path = Path(chosen.model)
     found = nf.load(path, device="cpu")
     print(f"{path}: {found!r}")
-    if not hasattr(found, "settings"):
-        return
-    if found.history:
-        print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
-    print("network:", _in_words(found.settings))
-    training = found.model.metadata.get("training")
+    if isinstance(found, nf.ImageField):
+        model, settings = found.model, found.settings
+        if found.history:
+            print(f"fit: {_level(found)}, after {found.history['seconds'][-1]:.1f} s")
+    else:
+        model = found.model_
+        settings = model.settings.described()
+        print(_ends_in_words(found))
+    print("network:", _in_words(settings))
+    training = model.metadata.get("training")
     if isinstance(training, dict):
         print("training:", _in_words(training))
+
+
+def _ends_in_words(found: "nf.TableRegressor | nf.ImageClassifier") -> str:
+    """Return the inputs and outputs of a network that is not of an image, in words."""
+    if isinstance(found, nf.TableRegressor):
+        columns = found.model_
+        return f"inputs: {', '.join(columns.inputs)}\ntargets: {', '.join(columns.targets)}"
+    shape, classes = found.model_.shape, found.model_.classes
+    return f"inputs: images of {shape.width} x {shape.height} pixels\nclasses: {classes}"
 
 
 def _fitted(chosen: Namespace) -> "nf.ImageField":
@@ -89,7 +112,8 @@ def _fitted(chosen: Namespace) -> "nf.ImageField":
     image = Path(chosen.image)
     size = chosen.train_size or usual_size_px(*image_size(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
-    preset = _preset(chosen, size)
+    with _options_named(_OPTIONS_OF_FIT):
+        preset = _preset(chosen, size)
     same_names = ("field", "steps", "seconds", "seed", "device")
     options: dict[str, Any] = {name: getattr(chosen, name) for name in same_names}
     options |= {"preset": preset, "size": size, "folder": folder, "progress": sys.stderr.isatty()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self, get_args, get_origin
 
-from neuralfield.system.errors import ConfigError
+from neuralfield.system.errors import ConfigError, did_you_mean
 
 AUTO = "auto"
 """The word in config files for a value that is chosen later."""
@@ -138,12 +138,14 @@ class Settings:
 
         Raises `ConfigError` if a key is unknown or a value is not allowed.
         """
-        known, where = settings_of(cls), cls.place.format(cls.__name__)
+        # "training", and not the name of a class that users do not know
+        known, where = settings_of(cls), cls.place.removesuffix(".{}").format(cls.__name__)
         if not isinstance(given, Mapping):  # possible for a file from an untrusted source
             raise ConfigError(where, repr(given), "a mapping of settings to values")
-        unknown = sorted(set(given) - set(known))
+        unknown = sorted(set(given) - set(known), key=str)
         if unknown:
-            raise ConfigError(where, f"unknown {unknown}", f"some of {', '.join(known)}")
+            guess = did_you_mean(unknown[0], known)
+            raise ConfigError(where, f"unknown {unknown}", f"some of {', '.join(known)}", guess)
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
     def described(self) -> dict[str, Any]:

@@ -126,7 +126,7 @@ class StoredModel(ABC, Generic[AnyNetwork]):
         except NeuralfieldError as error:
             expected = f"{what} that this version can read"
             raise CheckpointError(str(path), str(error), expected, remedy_for(path)) from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             found = f"not {what} ({type(error).__name__}: {error})"
             expected = f"{what} written by neuralfield"
             raise CheckpointError(str(path), found, expected, remedy_for(path)) from error

@@ -86,9 +86,8 @@ def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
     trainer = Trainer(task, execution.device, execution.engine, execution.threads, execution.note)
     stack.callback(trainer.close)
     name = training_fingerprint(task, trainer.engine, execution.device.kind)
-    return ActiveTraining(
-        training, trainer, StateFolder(execution.state_folder, name, execution.note)
-    )
+    folder = StateFolder(execution.state_folder, name, execution.note, execution.warn)
+    return ActiveTraining(training, trainer, folder)
 
 
 def _publish_kept(active: ActiveTraining) -> bool:

@@ -43,6 +43,8 @@ class Execution:
     progress: Callable[[dict[str, float]], None] = lambda row: None
     """Called with each new row of the history, as a mapping of its columns."""
     say: Callable[[str], None] = print  # called with a line for the user
+    say_loudly: Callable[[str], None] | None = None
+    """Called instead of `say` with a line that users must not miss; None means `say`."""
     leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
     heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
     kept_folder: Path | None = None
@@ -60,6 +62,11 @@ class Execution:
         """Log a line and keep it for the record."""
         self.notes.append(line)
         self.say(line)
+
+    def warn(self, line: str) -> None:
+        """Log a line that users must not miss, and keep it for the record."""
+        self.notes.append(line)
+        (self.say_loudly or self.say)(line)
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class ActiveTraining:
             yield
         except DivergenceError as error:
             try:
-                self.training.execution.note(go_back(self.trainer, self.folder, error))
+                self.training.execution.warn(go_back(self.trainer, self.folder, error))
             except DivergenceError as second:
                 self.failure = second
 
@@ -200,6 +207,10 @@ def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatc
     return time.perf_counter() - started_s
 
 
+SNAPSHOT_IS = "; the last good snapshot is "
+"""Words in the remedy of a training that diverged twice, before the path of a file."""
+
+
 def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> str:
     """Roll back to the last good snapshot, lower the learning rate, and return a line for the user.
 
@@ -214,7 +225,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
             f"{error.found}, even after returning to step {trainer.rollback.to_step:,}"
             f" and continuing with {LEARNING_RATE_FACTOR:g} times the learning rate"
         )
-        remedy = f"{error.remedy}; the last good snapshot is {path}"
+        remedy = f"{error.remedy}{SNAPSHOT_IS}{path}"
         raise DivergenceError(error.where, found, error.expected, remedy)
     rollback = Rollback(to_step, trainer.steps_taken, str(error.found), LEARNING_RATE_FACTOR)
     trainer.roll_back(arrays, rollback)

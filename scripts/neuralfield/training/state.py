@@ -39,11 +39,17 @@ class StateFolder:
     """The folder with the states and snapshots of one training.
 
     The `fingerprint` of settings and data identifies the training; `say` is called with lines for
-    the user.
+    the user, and `warn` with those that users must not miss (None means `say`).
     """
 
-    def __init__(self, folder: Path, fingerprint: str, say: Callable[[str], None]) -> None:
-        self.folder, self.fingerprint, self.say = folder, fingerprint, say
+    def __init__(
+        self,
+        folder: Path,
+        fingerprint: str,
+        say: Callable[[str], None],
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self.folder, self.fingerprint, self.say, self.warn = folder, fingerprint, say, warn or say
         with storage_errors(folder, "cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -71,7 +77,7 @@ class StateFolder:
     def _wait_for_lock(self, file: IO[str], stop: StopSignals) -> None:
         is_held = self._try_lock(file)
         if not is_held:
-            self.say(f"{self.folder}: another process is training here; waiting for it to end")
+            self.warn(f"{self.folder}: another process is training here; waiting for it to end")
         while not is_held:
             stop.raise_if_received("was waiting for another process, nothing to save")
             time.sleep(_SECONDS_BETWEEN_TRIES)

@@ -1,5 +1,6 @@
 """`neuralfield.fit` and its results: the bytes of the workflow, and errors of built-in types."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -123,6 +124,7 @@ def as_pillow(array):
         ((picture() > 0.5) * 1.0, "bilevel"),
         ((255 * picture()).astype(np.uint8), "grey"),
         ((65535 * picture(2)[..., 1:]).astype(np.uint16), "grey"),
+        ((65535 * picture(3)).astype(">u2"), "rgb"),
         (picture().astype(np.float16), "grey"),
         (picture(3), "rgb"),
         (picture(4).astype(np.float32), "rgba"),
@@ -158,15 +160,16 @@ BAD_IMAGES: dict[str, Any] = {
     "one axis": (np.zeros(16), ValueError, "shape"),
     "empty": (np.zeros((0, 16)), ValueError, "no pixels"),
     "NaN": (np.full((4, 4), np.nan), ValueError, "NaN or infinity in 16 values"),
-    "levels as floats": (np.full((4, 4), 255.0), ValueError, "from 255 to 255"),
+    "levels as floats": (np.full((4, 4), 255.0), ValueError, "from 255.0 to 255.0"),
     "an empty path": ("", ValueError, "^image: ''"),
     "huge": (np.zeros((20_000, 10_000), bool), ValueError, "max_megapixels"),
     "whole numbers": (np.zeros((4, 4), np.int64), TypeError, "int64"),
     "complex": (np.zeros((4, 4), complex), TypeError, "complex128"),
     "masked": (np.ma.masked_less(np.eye(4), 0.5), ValueError, "filled"),
     "objects": (np.array([["a"]], object), TypeError, "object"),
-    "a list": ([[0.5]], TypeError, "a list"),
-    "a number": (42, TypeError, "a int"),
+    "a little above white": (np.full((4, 4), 1.0000001), ValueError, "to 1.0000001; .*np.clip"),
+    "a list": ([[0.5]], TypeError, r"type list; .*numpy.array\(image\)"),
+    "a number": (42, TypeError, "type int"),
     "no file": ("nowhere.png", FileNotFoundError, "no such file"),
     "no image": (__file__, ValueError, "is not an image"),
 }
@@ -202,15 +205,27 @@ BAD_SETTINGS: dict[str, Any] = {
     "infinite": ({"learning_rate": float("inf")}, ValueError, "^learning_rate: inf"),
     "NaN": ({"learning_rate": float("nan")}, ValueError, "^learning_rate: nan"),
     "no time": ({"steps": None, "seconds": 0}, ValueError, "^seconds: 0; expected"),
+    "infinite time": ({"steps": None, "seconds": float("inf")}, ValueError, "at most 1e"),
     "text for a time": ({"steps": None, "seconds": "1m"}, ValueError, "^seconds: '1m'"),
     "steps and seconds": ({"seconds": 2}, ValueError, "remove one"),
     "text for a size": ({"size": "large"}, ValueError, "size: 'large'"),
     "a huge size": ({"size": 10**6}, ValueError, "max_megapixels"),
     "three sides": ({"size": (4, 4, 4)}, ValueError, "size"),
     "megapixels": ({"max_megapixels": "many"}, ValueError, "max_megapixels: 'many'"),
-    "a field of numbers": ({"field": 3}, TypeError, "field: 3"),
+    "a field of numbers": ({"field": 3}, TypeError, "field: 3; expected the name"),
     "a network without a type": ({"field": {"type": None}}, TypeError, "field: None"),
     "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
+    "numbers and names": ({"field": {"widht": 3, 4: 5}}, ValueError, "unknown .4, 'widht'."),
+    "a misspelt setting": (
+        {"field": {"type": "siren", "widht": 3}},
+        ValueError,
+        "unknown .'widht'.; .*; did you mean width",
+    ),
+    "a misspelt setting of its training": (
+        {"field": {"type": "siren", "training": {"stepz": 3}}},
+        ValueError,
+        "^training: unknown .'stepz'.; .*; did you mean steps",
+    ),
     "its training": ({"field": {"type": "siren", "training": 3}}, TypeError, "field: training"),
     "a list for a number": ({"width": [8]}, ValueError, "^width: .8"),
     "a number for a list": ({"field": "mlp", "widths": 8}, ValueError, "^widths: 8"),
@@ -274,6 +289,32 @@ def test_the_limit_of_a_preset_counts_on_processors(monkeypatch):
     given = {"width": 8, "hidden_layers": 1, "snapshots": 2, "device": "cpu"}
     assert fit(picture(), preset="quality", **given).model.metadata["step"] == LEAST_STEPS
     assert fit(picture(), preset="quality", steps=3, **given).model.metadata["step"] == 3
+
+
+def test_a_divergence_names_no_file_that_is_removed(tmp_path):
+    given = TINY | {"learning_rate": 1e9}
+    with pytest.raises(ArithmeticError, match=r"try [\de+]+$"):
+        fit(picture(), **given)
+    with pytest.raises(ArithmeticError, match=rf"the last good snapshot is {tmp_path}"):
+        fit(picture(), **given, folder=tmp_path / "kept")
+
+
+def test_waiting_for_another_process_is_said_to_a_program(tmp_path):
+    program = f"""
+import numpy as np, neuralfield as nf
+nf.fit(np.eye(8), folder={str(tmp_path)!r}, steps=2, width=8, device="cpu")
+"""
+    (tmp_path / ".state").mkdir()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(IMPORT_PATHS)}
+    with (tmp_path / ".state" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()
+    assert line.endswith("another process is training here; waiting for it to end\n")
+    assert waiting.communicate()[1] == "" and waiting.returncode == 0
 
 
 def test_callback_history_and_progress(capsys):

@@ -1,6 +1,7 @@
 """Tables and classifiers with the interface of scikit-learn."""
 
 import hashlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -110,11 +111,41 @@ MISTAKES = {
     "fractions": (nf.TableClassifier, X, Y, ValueError, "Unknown label type"),
     "no labels": (nf.TableClassifier, X, None, ValueError, "y is None"),
     "flat images": (nf.ImageClassifier, X, Y > 0, ValueError, "height, width"),
-    "wide levels": (nf.ImageClassifier, BARS.astype(int), Y[:60] > 0, TypeError, "int64"),
+    "wide levels": (nf.ImageClassifier, BARS.astype(int), Y[:60] > 0, TypeError, "int64.*uint8"),
+    "images of NaN": (nf.ImageClassifier, BARS * np.nan, Y[:60] > 0, ValueError, "X: NaN"),
     "large floats": (nf.ImageClassifier, BARS * 1.0, Y[:60] > 0, ValueError, "divide"),
     "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
     "rows of several lengths": (nf.TableRegressor, [[1.0], [1.0, 2.0]], Y[:2], ValueError, "^X: "),
     "unsortable labels": (nf.TableClassifier, X, [None] * 80, TypeError, "^y: "),
+    "equal names": (
+        nf.TableRegressor,
+        pd.DataFrame(X, columns=["a", "a"]),
+        Y,
+        ValueError,
+        "^X: several columns named 'a'",
+    ),
+    "equal names of targets": (
+        nf.TableRegressor,
+        X,
+        pd.DataFrame(X, columns=["a", "a"]),
+        ValueError,
+        "^y: several columns named 'a'",
+    ),
+    "many columns": (nf.TableRegressor, np.eye(3, 10_001), Y[:3], ValueError, "10,001 columns"),
+    "many classes": (
+        nf.ImageClassifier,
+        np.zeros((300, 28, 28), np.uint8),
+        np.arange(300),
+        ValueError,
+        "^y: 300 classes",
+    ),
+    "large images": (
+        nf.ImageClassifier,
+        np.zeros((2, 9, 5000), bool),
+        [0, 1],
+        ValueError,
+        "5,000 x 9 pixels",
+    ),
     "labels": (nf.ImageClassifier, BARS, Y > 0, ValueError, "60 in X and 80 in y"),
 }
 
@@ -138,12 +169,32 @@ def test_data_that_cannot_be_fitted(kind, x, y, error, match):
         (nf.TableRegressor, {"scale_targets": "log"}, "scale_targets"),
         (nf.TableRegressor, {"random_state": "x"}, "random_state"),
         (nf.TableClassifier, {"activation": "gelu"}, "^activation: "),
-        (nf.TableClassifier, {"settings": {"momentun": 1}}, "momentun"),
+        (nf.TableClassifier, {"settings": {"momentun": 1}}, "did you mean momentum"),
     ],
 )
 def test_settings_that_cannot_be(kind, given, match):
     with pytest.raises(ValueError, match=match):
         kind(**given).fit(X, Y > 0)
+
+
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier, nf.ImageClassifier])
+def test_a_fit_that_fails_changes_nothing(kind):
+    x, y = (BARS, Y[:60] > 0) if kind is nf.ImageClassifier else (X, Y > 0)
+    network: dict[str, Any] = (
+        {"kernel": 3, "padding": 1} if kind is nf.ImageClassifier else {"widths": ()}
+    )
+    fitted = kind(**network, steps=2, device="cpu").fit(x, y)
+    before, answers = dict(vars(fitted)), fitted.predict(x)
+    for wrong in (["p", "q", "r"], np.arange(3)):
+        with pytest.raises(ValueError, match=r"y|X and y"):
+            fitted.fit(x[:2], wrong)
+    assert vars(fitted) == before
+    np.testing.assert_array_equal(fitted.predict(x), answers)
+    fresh = kind(**network, steps=0)
+    with pytest.raises(ValueError, match="steps"):
+        fresh.fit(x, y)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        fresh.predict(x)
 
 
 def test_what_is_not_fitted_and_other_columns():
@@ -159,8 +210,47 @@ def test_what_is_not_fitted_and_other_columns():
         classifier.score(X, Y[1:] > 0)
 
 
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.ImageClassifier])
+def test_what_is_not_fitted_raises_an_error_of_both_packages(kind, tmp_path):
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    for use in (lambda: kind().predict(X), lambda: kind().save(tmp_path / "model")):
+        with pytest.raises(exceptions.NotFittedError, match="not fitted yet") as caught:
+            use()
+        for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+            assert isinstance(error, nf.NeuralfieldError)
+            assert isinstance(error, exceptions.NotFittedError)
+            assert str(error) == str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (np.ones(3), "3 weights for 80 rows"),
+        (np.zeros(80), "only zeros"),
+        (-np.ones(80), "negative"),
+        (np.full(80, np.nan), "NaN"),
+        (np.ones((80, 1)), "2-dimensional data .*; expected 1 dimension$"),
+    ],
+)
+def test_weights_that_cannot_be(kind, weights, match):
+    fitted = kind(widths=(), steps=2).fit(X, Y > 0)
+    with pytest.raises(ValueError, match=f"^sample_weight: .*{match}") as caught:
+        fitted.score(X, Y > 0, weights)
+    assert isinstance(caught.value, nf.NeuralfieldError)
+
+
+def test_weights_count_rows_several_times():
+    doubled = np.r_[2, np.ones(79)]
+    for kind in (nf.TableRegressor, nf.TableClassifier):
+        fitted = kind(widths=(), steps=2).fit(X, Y > 0)
+        again = fitted.score(np.r_[X[:1], X], np.r_[Y[:1], Y] > 0)
+        assert fitted.score(X, Y > 0, doubled) == pytest.approx(again)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [nf.TableRegressor, nf.TableClassifier])
 def test_scikit_learn_finds_nothing_to_mend(kind):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    checks.check_estimator(kind(widths=(8,), **QUICK | {"steps": 150}), on_skip=None)
+    # in float32, a product of matrices can depend on the order of the rows by more than is allowed
+    checks.check_estimator(kind(settings={"precision": "float64"}), on_skip=None)

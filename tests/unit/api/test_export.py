@@ -169,6 +169,7 @@ def test_tensors_of_pytorch_are_taken():
         ),
         ({"net.1.linear.weight": np.zeros((8, 9))}, "of 8 outputs before one of 9 inputs"),
         ({"net.1.linear.bias": np.full(8, np.nan)}, "not finite"),
+        ({"net.1.linear.bias": np.zeros(8, complex)}, "complex numbers"),
         ({"net.1.norm": np.zeros(8)}, "net.1.norm, which is neither a weight nor a bias"),
         ({"net.0.linear.weight": "text"}, "['net.0.linear.weight']: could not convert"),
         ({"net": {"0.weight": np.zeros((8, 2))}}, "pass its content: ['net']"),
@@ -183,7 +184,16 @@ def test_other_networks_of_pytorch_are_refused(change, message):
 
 @pytest.mark.parametrize(
     "given",
-    [{"pixels": "edges"}, {"coordinates": "uv"}, {"values": (1, 1)}, {"values": 3}, {"size": 12}],
+    [
+        {"pixels": "edges"},
+        {"coordinates": "uv"},
+        {"values": (1, 1)},
+        {"values": 3},
+        {"size": 12},
+        {"omega_0": 0},
+        {"omega_0": "30"},
+        {"first_omega_0": np.nan},
+    ],
 )
 def test_arguments_of_the_import(given):
     with pytest.raises(ValueError, match=f"^{next(iter(given))}: "):

@@ -91,6 +91,13 @@ def test_values_are_those_of_the_network(field):
     assert field(np.empty((0, 2))).shape == (0, 3)
 
 
+@pytest.mark.filterwarnings("error")
+def test_positions_of_half_precision_raise_no_warning():
+    field = make_field(VARIANTS[0])
+    xy = np.array([[0.25, -0.5]], np.float16)
+    np.testing.assert_array_equal(field(xy), field(xy.astype(np.float64)))
+
+
 def test_many_positions_are_taken_in_blocks():
     field = make_field(VARIANTS[0])
     xy = positions(10_000)
@@ -213,6 +220,8 @@ BAD_FILES: dict[str, Any] = {
     "a number for a file": (lambda f: f.save(3), TypeError),
     "a list for a render": (lambda f: f.render_to(["a.png"], 8), TypeError),
     "a folder for a file": (lambda f: (Path("taken").mkdir(), f.save("taken")), OSError),
+    "the working directory for a file": (lambda f: f.save("."), ValueError),
+    "the root for a page": (lambda f: f.to_html("/"), ValueError),
     "a folder that is not there": (lambda f: f.save("typo/a.safetensors"), FileNotFoundError),
     "a folder that is not there, for a render": (
         lambda f: f.render(8).save("typo/a.png"),

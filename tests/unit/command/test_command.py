@@ -69,6 +69,25 @@ def test_an_image_is_fitted_and_rendered(photo, capsys):
     assert capsys.readouterr().out.endswith(" dB\n"), "there is no correction"
 
 
+def test_info_describes_networks_of_tables_and_classifiers(tmp_path, capsys):
+    x = np.random.default_rng(0).uniform(0, 1, (20, 2))
+    nf.TableRegressor(widths=(3,), steps=2).fit(x, x[:, 0]).save(tmp_path / "table")
+    main(["info", str(tmp_path / "table")])
+    shown = capsys.readouterr().out
+    assert "inputs: x0, x1\ntargets: y0\nnetwork: widths [3]" in shown
+    assert "training: " in shown and "steps 2" in shown
+    nf.TableClassifier(widths=(), steps=2).fit(x, x[:, 0] > 0.5).save(tmp_path / "classes")
+    main(["info", str(tmp_path / "classes")])
+    assert "targets: True\n" in capsys.readouterr().out
+    images = np.zeros((4, 6, 8), np.uint8)
+    network: dict = {"channels": (1,), "kernel": 3, "hidden": (), "device": "cpu"}
+    digits = nf.ImageClassifier(**network, steps=2).fit(images, [0, 1, 2, 0])
+    digits.save(tmp_path / "digits")
+    main(["info", str(tmp_path / "digits")])
+    shown = capsys.readouterr().out
+    assert "inputs: images of 8 x 6 pixels\nclasses: 3\nnetwork: channels [1]" in shown
+
+
 def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
     main(["fit", "photo.jpg", "--seconds", "1", *TINY])
     first, *_ = capsys.readouterr().err.splitlines()
@@ -124,9 +143,22 @@ MISTAKES = {
     "no model": (["render", "nowhere"], "nowhere: there is no such file"),
     "no network": (["info", "photo.jpg"], "photo.jpg: cannot be read"),
     "a setting": (["photo.jpg", "--set", "widht=8"], "did you mean width?"),
-    "a field": (["photo.jpg", "--field", "sirne"], "did you mean siren?"),
+    "a field": (["photo.jpg", "--field", "sirne"], "--field: 'sirne'; expected"),
     "a crop": (["photo.jpg", "--seconds", "99", "--crop", *"1001"], "--crop: (1.0, 0.0, 0.0, 1.0)"),
-    "a size to train at": (["photo.jpg", "--train-size", "99999"], "train at a smaller size"),
+    "a size to train at": (
+        ["photo.jpg", "--train-size", "99999"],
+        "neuralfield: --train-size: 99,999 x 66,666 pixels; expected at most 100 megapixels;"
+        " train at a smaller size, or raise --set max_megapixels",
+    ),
+    "a size of images": (
+        ["photo.jpg", "--set", "max_megapixels=many"],
+        "neuralfield: --set max_megapixels: 'many'; expected a number > 0",
+    ),
+    "a seed": (["photo.jpg", "--seconds", "9", "--seed", "-1"], "neuralfield: --seed: -1"),
+    "a preset of another field": (
+        ["photo.jpg", "--preset", "fast", "--field", "siren"],
+        "neuralfield: --preset: 'fast'",
+    ),
     "a size to render": (
         ["photo.jpg", "--seconds", "99", "--size", "99999"],
         "render fewer pixels, or raise --max-megapixels",

@@ -52,6 +52,7 @@ def test_a_damaged_model_is_named(trained, tmp_path, kind):
         ("table", {"record": 3}, "a record that is a int"),
         ("table", {"input_scaling": {"centre": [0.0], "spread": [0.0]}}, "spread of a scaling"),
         ("table", {"input_scaling": {"centre": [float("inf")], "spread": [1.0]}}, "centre of a"),
+        ("table", {"input_scaling": {"centre": [10**400], "spread": [1.0]}}, "OverflowError"),
         ("table", {"network": {"widths": [10**6] * 3}}, "are too few for Dense"),
         ("table", {"network": {"widths": [10**18]}}, "expected a list of at most 1,000 widths"),
         ("table", {"network": {"widths": [1] * 1001}}, "expected a list of at most 1,000 widths"),

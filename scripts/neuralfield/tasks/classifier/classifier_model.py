@@ -15,7 +15,7 @@ from neuralfield.tasks.classifier.idx import MOST_SIDE_PX
 from neuralfield.tasks.classifier.labelled import network_inputs
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
-_MOST_CLASSES = 256
+MOST_CLASSES = 256
 _IMAGES_AT_ONCE = 256
 
 
@@ -52,7 +52,7 @@ class ClassifierModel(StoredModel[Sequential]):
     @classmethod
     def from_described(cls, arrays: Arrays, description: Described, metadata: Metadata) -> Self:
         width, height, classes = (description[key] for key in ("width", "height", "classes"))
-        sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, _MOST_CLASSES)
+        sides = (width, MOST_SIDE_PX), (height, MOST_SIDE_PX), (classes, MOST_CLASSES)
         if not all(type(number) is int and 0 < number <= most for number, most in sides):
             raise ValueError(f"{width!r} x {height!r} pixels and {classes!r} classes")
         shape = ImageShape(width, height, 1)
