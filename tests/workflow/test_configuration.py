@@ -134,6 +134,7 @@ def test_images_are_found_beside_the_snakefile(written):
         ("images.tiny.size", [16], "images.tiny.size: [16]; expected a whole number of pixels"),
         ("images.tiny.size", 16.5, "images.tiny.size: 16.5; expected a whole number of pixels"),
         ("images.tiny.size", True, "images.tiny.size: true; expected a whole number of pixels"),
+        ("max_megapixels", 10**400, "expected a number of megapixels > 0, at most 10^30"),
         ("images.tiny.path", "no.png", "images.tiny.path: no.png: no such file; expected the path"),
         ("images.tiny.path", ".", "images.tiny.path: .: is a folder; expected the path"),
         ("images.tiny.path", "a{b}.png", "images.tiny.path: 'a{b}.png'; expected the path"),
