@@ -45,9 +45,9 @@ class Progress:
 
     @property
     def has_all_steps(self) -> bool:
-        """Whether this job has taken its last step, and only has to prepare and write its outputs.
+        """Whether the steps of this job are complete, and only its outputs are left to be written.
 
-        This takes long if it includes the correction of renders.
+        The outputs may take longer than the steps, because they include the correction of renders.
         """
         return self.step >= self.until_step
 
