@@ -59,29 +59,6 @@ def test_the_benchmark_of_processors_measures_steps_and_rendering(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_classifiers_measures_an_epoch_and_blocks(tmp_path: Path):
-    report = tmp_path / "report.md"
-    options = (
-        "--quick",
-        "--no-peers",
-        "--threads",
-        "1",
-        "--rounds",
-        "1",
-        "--parts",
-        "epoch,blocks",
-    )
-    command = [sys.executable, "benchmarks/classifier_speed.py", *options, "--output", str(report)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    entries = json.loads(report.with_suffix(".json").read_text())["entries"]
-    assert {e["part"] for e in entries} == {"epoch", "blocks"}
-    assert all(e["seconds"] > 0 for e in entries)
-
-
-@pytest.mark.slow
 def test_the_benchmark_of_protocols_measures_every_row_whose_images_are_given(tmp_path: Path):
     report = tmp_path / "report.md"
     resources = ROOT / "workflow" / "resources"
