@@ -19,7 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-"""The version of what the package computes."""
+"""The version of the package; `ENGINE_VERSION` in version.py is the version of its results."""
 
 if TYPE_CHECKING:
     from neuralfield.api.classifiers import ImageClassifier
