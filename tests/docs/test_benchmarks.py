@@ -1,6 +1,5 @@
 """The benchmarks run on a machine without a GPU, although their times mean nothing there."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -8,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fits_figure import main as fits_figure
-from fits_figure import means
 from measuring import bicubic
 from measuring.artefacts import Artefacts
 from super_resolution import luma, quality
@@ -98,16 +95,6 @@ def test_specks_and_ringing_are_found_where_they_are():
     found = Artefacts.of(ringing, truth, factor=2)
     assert found.ringing == pytest.approx(25.5)
     assert found.specks == 0  # it is at an edge, where the truth is not flat
-
-
-def test_the_figure_of_fits_has_the_means_of_a_report(tmp_path: Path):
-    report = ROOT / "benchmarks/results/h200_2026-11-24_sizes.md"
-    (first, *_) = means(report.read_text())
-    assert first == {"name": "hashgrid_400k", "parameters": 394605, "seconds": 0.9, "db": 47.99}
-    figure = tmp_path / "fits.svg"
-    options = argparse.Namespace(reports=[report], untimed=["siren_50k"], output=figure)
-    fits_figure(options)
-    assert figure.read_text().count("siren_50k") == 1
 
 
 def imresize(values: np.ndarray, factor: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from neuralfield.training.trainer import Trainer
 
 ENOUGH_STEPS = 2000
 """Minimum number of steps for which a batch size is kept; if fewer fit in the budget, batches are
-made smaller. See ``benchmarks/budgets.py``."""
+made smaller. See docs/budgets.md."""
 
 LEAST_STEPS = 32
 
