@@ -47,9 +47,6 @@ EXCEPTIONS = {
     ("docs/terminal.md", "0 of 14 jobs done"): _OUTPUT,
     ("docs/terminal.md", "13:45:08"): _OUTPUT,
     ("docs/kernels.md", "pack_weights    weights, float32"): "a diagram",
-    ("docs/kernels.md", "make_real_parameters     A, B"): "a diagram",
-    ("docs/kernels.md", "alone: a block for each"): "a diagram",
-    ("docs/kernels.md", "three workers, a tile each"): "a diagram",
 }
 """Reasons why snippets are not tested here, by the page and a part of the snippet."""
 
