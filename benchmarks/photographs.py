@@ -3,7 +3,6 @@
     python benchmarks/photographs.py FOLDER
     python benchmarks/photographs.py FOLDER --seeds 4 --networks quality 'quality steps=500'
     python benchmarks/photographs.py FOLDER --networks quality 'quality steps=500' --mixtures 1+2
-    python benchmarks/photographs.py FOLDER --networks upscaler --device gpu --engine tape
 
 Each photograph of the folder, cut to whole training pixels, is a reference. A network is trained on
 the photograph reduced by `factor`, once for each seed, and rendered at the full size. A network is

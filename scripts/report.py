@@ -20,7 +20,6 @@ KINDS = {
     "cafe": "Products of Fourier features and polynomials, and a small network (CAFE+)",
     "mlp": "A fully connected network",
     "fourier": "A network with Fourier features of the position as its input",
-    "upscaler": "Convolutions trained to enlarge this image (zero-shot)",
     "imported": "Imported weights, not trained here",
 }
 

@@ -18,9 +18,8 @@ def main(
     `field` and `training` are the settings of the network and of its training; ``**job`` is passed
     to `entry.training.train_task`.
     """
-    previews = field["type"] != "upscaler"  # previews of an upscaler show only the training image
     make_task = partial(read_task, pixels, facts, field, training)
-    train_task(make_task, training, previews=previews, **job)
+    train_task(make_task, training, previews=True, **job)
 
 
 if __name__ == "__main__":

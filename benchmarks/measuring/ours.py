@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from measuring.measure import Report, synchronize_all_streams
-from neuralfield.fields import network_settings
+from neuralfield.fields import field_settings
 from neuralfield.images import ImageData
 from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render
 from neuralfield.system.device import Device, to_host
-from neuralfield.tasks import image_fit
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import ImageTraining
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 from neuralfield.training.trainer import Trainer
 
 
@@ -51,12 +49,10 @@ def systems(device: Device) -> tuple[Ours, ...]:
     return (CUDA_MIXED, CUDA_FLOAT32, TAPE) if device.kind == "gpu" else (CPU, TAPE)
 
 
-def image_task(
-    image: ImageData, field: dict[str, Any], training: dict[str, Any]
-) -> ImageTask | UpscalingTask:
+def image_task(image: ImageData, field: dict[str, Any], training: dict[str, Any]) -> ImageTask:
     """Return a task of an image, the settings of a network and those of the section `training`."""
     settings = ImageTraining.from_mapping(training)
-    return image_fit.image_task(image.values(), image.mode, network_settings(field), settings)
+    return ImageTask(image.values(), image.mode, field_settings(field), settings)
 
 
 class TrainingSteps:
@@ -145,7 +141,7 @@ def checked_error(
 
 def fit_db(
     arrays: dict[str, np.ndarray],
-    task: ImageTask | UpscalingTask,
+    task: ImageTask,
     device: Device,
     samples: int | str = 1,
 ) -> float:

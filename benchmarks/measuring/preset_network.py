@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from measuring import ROOT
-from neuralfield.fields import FIELDS, NETWORKS, network_settings
+from neuralfield.fields import FIELDS, field_settings
 from neuralfield.images import ImageData
 from neuralfield.images.kind import kind_of
 from neuralfield.system.settings import settings_of
@@ -35,7 +35,7 @@ class PresetNetwork:
             section = training if key in settings_of(ImageTraining) else network
             section[key] = yaml.safe_load(value)
         if training.get("learning_rate", "auto") == "auto":
-            settings = network_settings(network)
+            settings = field_settings(network)
             training["learning_rate"] = settings.suggested_learning_rate
         return cls(text, network, training)
 
@@ -53,7 +53,7 @@ def _network(name: str) -> dict[str, Any]:
         return read_preset(name)
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     network = config["fields"].get(name, {"type": name})
-    if network["type"] not in NETWORKS:
-        known = ", ".join(dict.fromkeys([*PRESETS, *config["fields"], *NETWORKS]))
+    if network["type"] not in FIELDS:
+        known = ", ".join(dict.fromkeys([*PRESETS, *config["fields"], *FIELDS]))
         sys.exit(f"{name}: no such network; expected one of {known}")
     return network | {"training": config["training"] | network.get("training", {})}

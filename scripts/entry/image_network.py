@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, ImageShape, Upscaler
+from neuralfield.fields import FieldSettings, ImageShape
 from neuralfield.images import ImageData, image_digest, read_facts, read_made_image, require_image
 from neuralfield.images.image import CHANNELS, MODES
 from neuralfield.images.image_facts import facts_of_tile
@@ -50,7 +50,7 @@ class ExpectedNetwork:
         return replace(self, facts_of_tile=facts_of_tile(self.facts, tile))
 
     @cached_property
-    def settings(self) -> tuple[FieldSettings | Upscaler, ImageTraining]:
+    def settings(self) -> tuple[FieldSettings, ImageTraining]:
         return settings_for_facts(self.facts, self.field, self.training)
 
     @property
@@ -101,9 +101,8 @@ class ExpectedNetwork:
         shape = ImageShape(about["width"], about["height"], CHANNELS[about["mode"]])
         if is_tile:
             shape = network.shape
-        record = {"picture": digest, "training": training.described()}
-        if not isinstance(field, Upscaler):
-            record["footprint"] = training.supervision == "footprint"
+        is_footprint = training.supervision == "footprint"
+        record = {"picture": digest, "training": training.described(), "footprint": is_footprint}
         expected = Model(field, shape, self.facts["source"]["mode"], {}, record)
         require_same_training(path, network.provenance, expected.provenance, _EXPECTED)
         require_finished(path, network.metadata, training.steps)

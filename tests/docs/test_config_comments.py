@@ -19,7 +19,7 @@ NESTED = {
 }
 """The rules of keys that are nested below a key of a list, by the list's name and that key."""
 
-EVERY_TYPE, FIELDS_ALONE = "every type", "all but upscaler and imported"
+EVERY_TYPE, FIELDS_ALONE = "every type", "all but imported"
 
 
 def comments_of(section: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ def test_lists_name_every_key(name: str):
     listed = set(LISTED[name])
     if name in RULES["field"]["properties"]["type"]["enum"]:
         listed |= set(LISTED[EVERY_TYPE] if name != "imported" else ["type"])
-        listed |= set(LISTED[FIELDS_ALONE] if name not in ("upscaler", "imported") else ())
+        listed |= set(LISTED[FIELDS_ALONE] if name != "imported" else ())
         listed |= set(LISTED["siren"] if name == "finer" else ())
     if name != "table_training":  # other keys are those of the section
         assert listed == set(RULES[name]["properties"])

@@ -15,7 +15,6 @@ PAGE = (ROOT / "docs/format.md").read_text(encoding="utf-8")
 CORRECTED = "siren, corrected"
 FILES = {kind: {"type": kind, **settings} for kind, settings in SMALL_FIELDS.items()} | {
     CORRECTED: {"type": "siren", "width": 5, "hidden_layers": 1, "training": {"residual": True}},
-    "upscaler": {"type": "upscaler", "channels": 2, "hidden_layers": 1, "crop": 8},
 }
 READERS = [snippet.text for snippet in snippets("docs/format.md", "python")]
 

@@ -22,7 +22,7 @@ from PIL import Image
 from small_fields import SMALL_FIELDS
 from workspace import SETTINGS
 
-from neuralfield.fields import ImageShape, build_field, network_settings
+from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images import ImageData, write_facts, write_pixel_csv
 from neuralfield.nn.scaling import Scaling
 from neuralfield.system.checkpoint import load_arrays, save_arrays
@@ -99,14 +99,11 @@ def table_of_cells() -> st.SearchStrategy[bytes]:
     return rows.map(lambda lines: "\n".join(["x,y,pixel_value", *lines]).encode())
 
 
-FIELD_SETTINGS = [
-    *({"type": kind} | small for kind, small in SMALL_FIELDS.items()),
-    {"type": "upscaler", "hidden_layers": 1, "channels": 3, "crop": 4},
-]
+FIELD_SETTINGS = [{"type": kind} | small for kind, small in SMALL_FIELDS.items()]
 
 
 def save_network(path: Path, field: dict) -> None:
-    own, shape = network_settings(field), ImageShape(6, 5, 3)
+    own, shape = field_settings(field), ImageShape(6, 5, 3)
     arrays, record = build_field(own, shape).arrays, {"step": 3, "training": {}}
     Model(own, shape, "rgb", arrays, record).write(path)
 

@@ -159,7 +159,7 @@ def test_images_are_found_beside_the_snakefile(written):
         (
             "fields.siren.type",
             "sirn",
-            "hashgrid, cafe, mlp, upscaler or imported; did you mean siren?",
+            "hashgrid, cafe, mlp or imported; did you mean siren?",
         ),
         ("fields.new", {}, "fields.new.type: missing; expected siren, finer, wire, gauss"),
         ("fields.siren.widht", 9, "fields.siren.widht: unknown key; expected a key that"),

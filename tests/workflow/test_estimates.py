@@ -22,8 +22,6 @@ def field(tmp_path, monkeypatch):
 
     def make(training, **settings):
         described = {"type": "siren", "width": 256} | settings
-        if described["type"] == "upscaler":
-            described.pop("width")
         config = SETTINGS | {"fields": {"one": described}, "training": training}
         return read_settings(config, lambda place: "config.yaml")["fields"]["one"]
 
@@ -61,9 +59,6 @@ def test_more_threads_work_on_more_points_and_a_gpu_takes_them_all(field):
         ({}, {"type": "cafe", "width": 513}, "cpu", "tape"),
         ({"optimizer": "muon"}, {}, "cpu", "cuda"),
         ({"gradient_clip_norm": 1.0}, {}, "cpu", "cuda"),
-        ({}, {"type": "upscaler"}, "tape", "cuda"),
-        ({"precision": "float64"}, {"type": "upscaler"}, "tape", "tape"),
-        ({"optimizer": "muon"}, {"type": "upscaler"}, "tape", "tape"),
     ],
 )
 def test_the_engine_is_the_one_that_covers_the_training(

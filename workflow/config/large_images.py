@@ -22,9 +22,6 @@ enough for the cores or the GPUs of a machine, and few enough that the time to s
 negligible. The number must not depend on the machine, because each job of a cluster recomputes the
 division."""
 
-WHOLE_IMAGES_ONLY = {"imported": "imported", "upscaler": "an upscaler"}
-"""Types of networks that cannot be trained on tiles, with their names for messages."""
-
 
 def usual_overlap_px(size_px: int) -> int:
     """Return the default overlap of tiles: `USUAL_OVERLAP_PX`, or less for small tiles."""
@@ -56,12 +53,10 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
         remedy = "remove one of the two; tiles are trained at the image's own size"
         yield ConfigError(where("size"), image["size"], "tiles without size", remedy)
     for field in image.get("fields", settings["fields"]):
-        kind = settings["fields"].get(field, {}).get("type")
-        if kind in WHOLE_IMAGES_ONLY:
+        if settings["fields"].get(field, {}).get("type") == "imported":
             expected = "only fields that are trained by this workflow"
             remedy = "list those under `fields` of this image"
-            found = f"{field!r} is {WHOLE_IMAGES_ONLY[kind]}"
-            yield ConfigError(where("fields"), found, expected, remedy)
+            yield ConfigError(where("fields"), f"{field!r} is imported", expected, remedy)
     size = image["tiles"]["size"]
     overlap = image["tiles"]["overlap"]
     if overlap > size // 3:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from neuralfield.fields import NETWORKS
+from neuralfield.fields import FIELDS
 from neuralfield.system.settings import AUTO, Setting, settings_of
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.image.presets import PRESETS
@@ -44,14 +44,14 @@ def read_schema() -> dict[str, Any]:
     for name, classes in _SECTIONS.items():
         rules[name]["properties"] = _properties(*classes)
     schema["properties"]["budget"] = rules["training"]["properties"]["budget"]
-    for kind, network in NETWORKS.items():
+    for kind, network in FIELDS.items():
         presets = {"preset": {"enum": [*network.presets]}} if network.presets else {}
         own = {"type": {"const": kind}, **presets, **_properties(network)}
         rules[kind] = {"properties": own | {"training": {"$ref": "#/$defs/training"}}}
     for rule in (schema, *rules.values()):
         if "properties" in rule:
             rule |= {"type": "object", "additionalProperties": False}
-    kinds = [*NETWORKS, "imported"]
+    kinds = [*FIELDS, "imported"]
     rules["field"] |= {
         "properties": {"type": {"enum": kinds}},
         "allOf": [

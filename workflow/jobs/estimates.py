@@ -13,7 +13,6 @@ from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields.cafe import feature_count
 from neuralfield.fields.mlp import PRESETS
-from neuralfield.fields.upscaler import KERNEL_PX
 from neuralfield.images.bands import Header
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
@@ -79,8 +78,6 @@ def layer_widths(field: Settings) -> tuple[int, ...]:
     """Return the number of values per point in each layer, from the input to the output."""
     if "widths" in field or "preset" in field:
         hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
-    elif field["type"] == "upscaler":
-        return (3, *[field["channels"]] * field["hidden_layers"], 3)
     elif field["type"] == "imported":
         hidden = PRESETS["original"]["widths"]
     else:
@@ -98,15 +95,7 @@ def layer_widths(field: Settings) -> tuple[int, ...]:
 
 def weight_count(field: Settings) -> int:
     """Return the number of multiplications by weights in a network's forward pass for one point."""
-    window = KERNEL_PX**2 if field["type"] == "upscaler" else 1
-    return window * sum(a * b for a, b in pairwise(layer_widths(field)))
-
-
-def block_points(field: Settings) -> int:
-    """Return the number of points that a thread evaluates at once on a processor."""
-    if field["type"] == "upscaler":
-        return (field["crop"] + KERNEL_PX * (field["hidden_layers"] + 1)) ** 2
-    return BLOCK_POINTS["cpu"]
+    return sum(a * b for a, b in pairwise(layer_widths(field)))
 
 
 def table_bytes(field: Settings) -> int:
@@ -155,7 +144,7 @@ def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int
     table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
-    points = min(points_per_step(image, field["training"]), threads * block_points(field))
+    points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
     layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
     weights = weight_count(field)
@@ -179,9 +168,6 @@ def cpu_engine(field: Settings) -> str:
 
 def gpu_engine(field: Settings) -> str:
     """Return the engine that will train a network on a GPU, if the GPU is new enough."""
-    if field["type"] == "upscaler":
-        is_muon = field["training"]["optimizer"] == "muon"
-        return "cuda" if _may_use_kernels(field) and not is_muon else "tape"
     inputs, *others = layer_widths(field)
     if field["type"] == "hashgrid":  # the engine counts the features of an encoding
         inputs = field["levels"] * field["features"]
@@ -193,12 +179,9 @@ def gpu_engine(field: Settings) -> str:
 
 def _has_kernels(field: Settings) -> bool:
     """Return whether engines with kernels cover a network and its training, and may be used."""
-    return field["type"] in KERNEL_FIELDS and _may_use_kernels(field)
-
-
-def _may_use_kernels(field: Settings) -> bool:
     training = field["training"]
-    return training["precision"] != "float64" and training["engine"] != "tape"
+    may_use_kernels = training["precision"] != "float64" and training["engine"] != "tape"
+    return field["type"] in KERNEL_FIELDS and may_use_kernels
 
 
 def batch_minutes(

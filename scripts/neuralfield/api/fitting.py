@@ -21,11 +21,12 @@ from neuralfield.api.errors import (
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, run_training
 from neuralfield.api.training_image import training_image
-from neuralfield.fields import NETWORKS, suggested_learning_rate
+from neuralfield.fields import FIELDS, suggested_learning_rate
 from neuralfield.system.errors import did_you_mean
 from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.presets import PRESETS, read_preset
-from neuralfield.tasks.image_fit import image_task, settings_for
+from neuralfield.tasks.image_fit import settings_for
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 
@@ -59,8 +60,8 @@ def fit(
         An array is of NumPy or CuPy, and of shape (height, width) or (height, width, 1, 3 or 4).
         Its elements are bool, uint8, uint16, or floats in [0, 1].
     field : str or mapping
-        The type of the network: siren, finer, wire, gauss, fourier, hashgrid, cafe, mlp or
-        upscaler; or a network as in ``config.yaml``, with ``type``, settings and ``training``. The
+        The type of the network: siren, finer, wire, gauss, fourier, hashgrid, cafe or mlp;
+        or a network as in ``config.yaml``, with ``type``, settings and ``training``. The
         default is the network of the preset, or siren.
     steps : int, optional
         Number of weight updates. The default is that of the preset, or 2000.
@@ -132,7 +133,7 @@ def fit(
         budget = _budget(steps, seconds, training)
         source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
         settings_of_both = settings_for(source.mode, source.kind, network, training)
-        task = image_task(source.values, source.mode, *settings_of_both)
+        task = ImageTask(source.values, source.mode, *settings_of_both)
         how = {"callback": callback, "progress": progress, "budget": budget, **execution}
         model, history = run_training(task, folder, device, **how)
     checkpoints = None if folder is None else Path(folder, "checkpoints")
@@ -156,7 +157,7 @@ def _chosen(
     of_network, of_training, execution = _grouped(settings, given["type"])
     network = given | of_network
     if "preset" not in network:
-        network = _config_defaults(NETWORKS[network["type"]]) | network
+        network = _config_defaults(FIELDS[network["type"]]) | network
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
     training = usual | own_training | {"random_seed": plain(seed)} | of_training
     if training["learning_rate"] == AUTO:
@@ -194,13 +195,13 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
             raise InvalidSettingError("preset", found, f"the field {network['type']!r}, or none")
         return network
     given.setdefault("type", _USUAL_FIELD)
-    if given["type"] not in NETWORKS:
-        guess = did_you_mean(given["type"], NETWORKS)
-        expected = f"one of {', '.join(NETWORKS)}"
+    if given["type"] not in FIELDS:
+        guess = did_you_mean(given["type"], FIELDS)
+        expected = f"one of {', '.join(FIELDS)}"
         raise InvalidSettingError("field", repr(given["type"]), expected, guess)
     if preset is not None:
-        if preset not in NETWORKS[given["type"]].presets:
-            known = [*PRESETS, *NETWORKS[given["type"]].presets]
+        if preset not in FIELDS[given["type"]].presets:
+            known = [*PRESETS, *FIELDS[given["type"]].presets]
             expected = f"one of {', '.join(known)}"
             raise InvalidSettingError("preset", repr(preset), expected, did_you_mean(preset, known))
         given["preset"] = preset
@@ -210,7 +211,7 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
 def _grouped(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """Return the settings of a network of this type, of its training, and of the execution."""
     groups = (
-        {*settings_of(NETWORKS[kind])},
+        {*settings_of(FIELDS[kind])},
         {*settings_of(ImageTraining)} - {"random_seed"},
         {*EXECUTION_SETTINGS},
     )

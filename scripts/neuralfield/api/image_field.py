@@ -22,13 +22,12 @@ from neuralfield.api.arguments import (
 from neuralfield.api.derivatives import derivatives
 from neuralfield.api.errors import (
     InvalidInputError,
-    WrongTypeError,
     built_in_kinds,
     require_package,
 )
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.api.training_image import training_image
-from neuralfield.fields import CoordinateNetwork, Upscaler, describe_field
+from neuralfield.fields import CoordinateNetwork, describe_field
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
 from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png
@@ -196,7 +195,7 @@ class ImageField:
         ValueError
             The last axis does not have length 2, or `xy` contains NaN or infinity.
         TypeError
-            The network is an upscaler, which has no values at positions; or `xy` is not numeric.
+            `xy` is not numeric.
         """
         return self._evaluated(xy, self.model.dtype, lambda network, at: network(at).data)
 
@@ -351,9 +350,6 @@ class ImageField:
 
     def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
         """Return the network on a device; it is created once per device and precision."""
-        if isinstance(self.model.settings, Upscaler):
-            found, expected = "an upscaler, which cannot be evaluated at positions", "another field"
-            raise WrongTypeError("field", found, expected, "use render")
         key = device.kind, dtype
         if key not in self._networks:
             self._networks[key] = self.model.network(device, dtype)
@@ -392,8 +388,6 @@ class ImageField:
         ------
         ImportError
             The package onnx is not installed (``pip install neuralfield[onnx]``).
-        TypeError
-            The network is an upscaler.
         """
         network = self._exported_network("to_onnx")
         require_package("to_onnx", "onnx", "ONNX", "'neuralfield[onnx]'")
@@ -412,8 +406,6 @@ class ImageField:
         ------
         ImportError
             PyTorch is not installed (``pip install torch``).
-        TypeError
-            The network is an upscaler.
         """
         network = self._exported_network("to_torch")
         require_package("to_torch", "torch", "PyTorch", "torch")

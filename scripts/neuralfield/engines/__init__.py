@@ -18,7 +18,6 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import Objective
-from neuralfield.tasks.upscaler.upscaler_objective import UpscalerObjective
 
 if TYPE_CHECKING:  # only jobs on a GPU need these many modules
     from neuralfield.engines.cuda.batch import CudaBatch
@@ -80,7 +79,7 @@ def make_engine(
     is_image = isinstance(objective, ImageObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
-    on_gpus_alone = isinstance(objective, ClassifierObjective | UpscalerObjective)
+    on_gpus_alone = isinstance(objective, ClassifierObjective)
     has_kernels = is_image or (on_gpus_alone and wanted == "cuda")
     if request != "tape" and (has_kernels or request != "auto"):
         found = _with_kernels(wanted, precision, objective, device, threads)
@@ -114,14 +113,10 @@ def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | st
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda import field_engine
     from neuralfield.engines.cuda.classifier import classifier_engine
-    from neuralfield.engines.cuda.upscaler import upscaler_engine
 
     if isinstance(objective, ClassifierObjective):
         reason = classifier_engine.unsupported_reason(objective, precision, device)
         return reason or classifier_engine.ClassifierCudaEngine(objective, device)
-    if isinstance(objective, UpscalerObjective):
-        reason = upscaler_engine.unsupported_reason(objective, precision, device)
-        return reason or upscaler_engine.UpscalerCudaEngine(objective, device)
     if not isinstance(objective, ImageObjective):
         return "the cuda engine trains only networks of images and classifiers"
     reason = field_engine.unsupported_reason(objective, precision, device)

@@ -1,7 +1,7 @@
 """Coordinate networks by name. To add a network, add a module here and an entry in `FIELDS`."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +12,8 @@ from neuralfield.fields.fourier import Fourier
 from neuralfield.fields.gauss import Gauss
 from neuralfield.fields.hashgrid import Hashgrid
 from neuralfield.fields.mlp import Mlp
-from neuralfield.fields.settings import AnyNetwork, FieldSettings, NetworkSettings
+from neuralfield.fields.settings import FieldSettings
 from neuralfield.fields.siren import Siren
-from neuralfield.fields.upscaler import Upscaler
-from neuralfield.fields.upscaler import UpscalingNetwork as UpscalingNetwork
 from neuralfield.fields.wire import Wire
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.network import ZeroGenerator, require_memory_for
@@ -32,54 +30,43 @@ FIELDS: dict[str, type[FieldSettings]] = {
     "mlp": Mlp,
 }
 
-NETWORKS: dict[str, type[FieldSettings] | type[Upscaler]] = FIELDS | {"upscaler": Upscaler}
-"""All networks that can be fitted to an image: fields, and the upscaler."""
-
 
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
-    """Read a field's settings; parameters and errors are those of `network_settings`."""
-    if description.get("type") not in FIELDS:
-        found, expected = repr(description.get("type")), f"one of {', '.join(FIELDS)}"
-        raise ConfigError("fields: type", found, expected)
-    return cast(FieldSettings, network_settings(description))
+    """Read the settings of a field.
 
-
-def network_settings(description: Mapping[str, Any]) -> FieldSettings | Upscaler:
-    """Read the settings of a field or an upscaler.
-
-    The key ``type`` names the network, ``preset`` optionally names ready-made settings of it, and
-    the other keys are its settings; defaults are those of the settings class. Raises `ConfigError`
-    for an unknown type, preset or key, or a value out of range.
+    The key ``type`` names the field, ``preset`` optionally names ready-made settings of it, and the
+    other keys are its settings; defaults are those of the settings class. Raises `ConfigError` for
+    an unknown type, preset or key, or a value out of range.
     """
     given = dict(description)
     kind, preset = given.pop("type", None), given.pop("preset", None)
-    if kind not in NETWORKS:
-        raise ConfigError("fields: type", repr(kind), f"one of {', '.join(NETWORKS)}")
-    network = NETWORKS[kind]
+    if kind not in FIELDS:
+        raise ConfigError("fields: type", repr(kind), f"one of {', '.join(FIELDS)}")
+    field = FIELDS[kind]
     if preset is not None:
-        if preset not in network.presets:
-            known = {name: cls.presets for name, cls in NETWORKS.items() if cls.presets}
+        if preset not in field.presets:
+            known = {name: cls.presets for name, cls in FIELDS.items() if cls.presets}
             expected = (f"type {name} and one of {', '.join(own)}" for name, own in known.items())
             raise ConfigError("fields: preset", repr(preset), ", or ".join(expected))
-        given = {**network.presets[preset], **given}
-    return network.from_mapping(given)
+        given = {**field.presets[preset], **given}
+    return field.from_mapping(given)
 
 
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:
     """Return the default learning rate of a network, which may depend on all of its settings."""
     description = {key: value for key, value in field.items() if key not in ("training", "output")}
-    return network_settings(description).suggested_learning_rate
+    return field_settings(description).suggested_learning_rate
 
 
-def describe_field(settings: FieldSettings | Upscaler) -> dict[str, Any]:
-    """Return settings as plain values, with all defaults: the inverse of `network_settings`."""
-    kind = next(name for name, cls in NETWORKS.items() if type(settings) is cls)
+def describe_field(settings: FieldSettings) -> dict[str, Any]:
+    """Return settings as plain values, with all defaults: the inverse of `field_settings`."""
+    kind = next(name for name, cls in FIELDS.items() if type(settings) is cls)
     return {"type": kind} | settings.described()
 
 
 def build_field(
-    settings: NetworkSettings[AnyNetwork], shape: ImageShape, random_seed: int | None = 0
-) -> AnyNetwork:
+    settings: FieldSettings, shape: ImageShape, random_seed: int | None = 0
+) -> CoordinateNetwork:
     """Create a network with initial weights, in float64 on the CPU.
 
     The weights depend only on the settings, the shape and the seed; without a seed they are zeros,

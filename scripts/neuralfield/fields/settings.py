@@ -4,14 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, Output
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
-from neuralfield.nn.network import Network
 from neuralfield.system.settings import Settings, setting
 
 
@@ -46,36 +45,15 @@ def frequency_scale(default: float) -> Any:
     return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
 
 
-AnyNetwork = TypeVar("AnyNetwork", bound=Network[Any], covariant=True)
-
-
-@dataclass(frozen=True)
-class NetworkSettings(Settings, ABC, Generic[AnyNetwork]):
-    """Settings of a network that is fitted to an image."""
+@dataclass(frozen=True, kw_only=True)
+class FieldSettings(Settings, ABC):
+    """Settings of one kind of coordinate network."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Ready-made settings by name; the key ``preset`` selects one."""
 
     usual_learning_rate: ClassVar[float]
     """Default learning rate for Adam and Muon; see ``benchmarks/field_rates.py``."""
-
-    @property
-    def suggested_learning_rate(self) -> float:
-        """The learning rate for Adam and Muon if the user gives none."""
-        return self.usual_learning_rate
-
-    @abstractmethod
-    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Return the shape of each matrix, at least one, to compute the memory use in advance."""
-
-    @abstractmethod
-    def build(self, shape: ImageShape, generator: np.random.Generator) -> AnyNetwork:
-        """Create a network with initial weights, in float64 on the CPU."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FieldSettings(NetworkSettings[CoordinateNetwork]):
-    """Settings of one kind of coordinate network."""
 
     output: str = setting(
         "linear",
@@ -88,13 +66,22 @@ class FieldSettings(NetworkSettings[CoordinateNetwork]):
     steepness: float = setting(4.0, "steepness of the sigmoid, for `output: sigmoid`", above=0)
 
     @property
+    def suggested_learning_rate(self) -> float:
+        """The learning rate for Adam and Muon if the user gives none."""
+        return self.usual_learning_rate
+
+    @property
     @abstractmethod
     def sizes(self) -> Sequence[int]:
         """The number of inputs of the first layer, and of outputs of each layer but the last."""
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Return the shape of each layer's matrix."""
+        """Return the shape of each matrix, at least one, to compute the memory use in advance."""
         return list(pairwise((*self.sizes, shape.channels)))
+
+    @abstractmethod
+    def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
+        """Create a network with initial weights, in float64 on the CPU."""
 
     def network(
         self, encoding: Encoding, layers: Sequence[Layer], activations: Sequence[Nonlinearity]

@@ -9,13 +9,11 @@ from neuralfield.engines.complex_layers import real_parameters
 from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.fields import CoordinateNetwork
-from neuralfield.fields.upscaler import UpscalingNetwork
 from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.corrected_renderer import CorrectedRenderer
 from neuralfield.rendering.cpu_renderer import CpuRenderer, Workers
 from neuralfield.rendering.mosaic_renderer import MosaicRenderer
 from neuralfield.system.device import Array, Device
-from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
 
@@ -63,9 +61,6 @@ def _of_network(model: Model, device: Device, threads: int, workers: Workers | N
     """Make a renderer of a network without a correction."""
     dtype = model.dtype
     network = model.network(device, dtype)
-    if isinstance(network, UpscalingNetwork):
-        found, expected = "an upscaler among the tiles of a mosaic", "networks of positions"
-        raise ConfigError("model", found, expected, "train it on the whole image")
     plan = network_plan(network)
     renderer = None
     if dtype == "float32" and device.kind == "gpu":

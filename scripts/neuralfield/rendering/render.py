@@ -8,14 +8,12 @@ from typing import Required, TypedDict, Unpack
 
 import numpy as np
 
-from neuralfield.fields import Upscaler, UpscalingNetwork
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
 from neuralfield.images.image import ImageShape
 from neuralfield.images.image_file import PngBandWriter
 from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
-from neuralfield.rendering.upscaled_bands import upscaled_bands
 from neuralfield.system.device import Array, Device, namespace_of
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
@@ -139,15 +137,6 @@ def render_bands(
         raise ConfigError(
             "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
         )
-    if not isinstance(model, Mosaic) and isinstance(model.settings, Upscaler):
-        network = model.network(device, model.dtype)
-        assert isinstance(network, UpscalingNetwork)
-        for values in upscaled_bands(
-            network, model.settings, width, height, device=device, box=box, threads=threads
-        ):
-            _require_finite(values)
-            yield values if bit_depth is None else to_levels(values, bit_depth)
-        return
     is_cpu = device.kind == "cpu"  # a GPU takes as long for all samples as for those at edges
     edge = _EDGES["film"] if only_edges and is_cpu else None
     if samples == "auto":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.fields import FieldSettings, Upscaler, network_settings
+from neuralfield.fields import FieldSettings, field_settings
 from neuralfield.images import PixelFile, read_facts, read_pixel_csv, require_image
 from neuralfield.images.image_facts import facts_of_tile, kind_in
 from neuralfield.images.kind import Kind
@@ -14,7 +14,6 @@ from neuralfield.images.tiling import Tile
 from neuralfield.system.provenance import made_by_the_workflow
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining, of_the_training
-from neuralfield.tasks.upscaler.upscaler_task import UpscalingTask
 
 _LINE_ART_DETAIL_SHARE = 0.75
 """Value of ``detail_share: auto`` for line art; measured on drawings, see ``docs/edges.md``."""
@@ -30,26 +29,26 @@ _MOST_STEEPNESS = 1.0
 
 def settings_for(
     mode: str, kind: Kind, field: Mapping[str, Any], training: Mapping[str, Any]
-) -> tuple[FieldSettings | Upscaler, ImageTraining]:
+) -> tuple[FieldSettings, ImageTraining]:
     """Return the settings of a network and of its training, with those that depend on the image.
 
     `mode` is the mode of the image before it was reduced.
     """
-    own = network_settings(with_output(field, kind, mode, training["loss"]))
+    own = field_settings(with_output(field, kind, mode, training["loss"]))
     chosen = with_choices_for(kind, of_the_training(training))
     return own, ImageTraining.from_mapping(chosen)
 
 
 def settings_for_facts(
     facts: Mapping[str, Mapping[str, Any]], field: Mapping[str, Any], training: Mapping[str, Any]
-) -> tuple[FieldSettings | Upscaler, ImageTraining]:
+) -> tuple[FieldSettings, ImageTraining]:
     """Return what `settings_for` returns for the image of a ``picture.json``."""
     return settings_for(facts["source"]["mode"], kind_in(facts), field, training)
 
 
 def read_task(
     pixels: Path, facts: Path, field: Mapping[str, Any], training: Mapping[str, Any]
-) -> ImageTask | UpscalingTask:
+) -> ImageTask:
     """Read an image's table of pixels, and return the task of fitting it; see `settings_for`."""
     with made_by_the_workflow(pixels):
         values = read_pixel_csv(pixels)
@@ -62,7 +61,7 @@ def read_tile_task(
     tile: Tile,
     field: Mapping[str, Any],
     training: Mapping[str, Any],
-) -> ImageTask | UpscalingTask:
+) -> ImageTask:
     """Read a tile of an image, and return the task of fitting it.
 
     `pixels` is a file of `write_pixel_file`, and `about` are the facts about the whole image.
@@ -79,21 +78,12 @@ def _own_task(
     field: Mapping[str, Any],
     training: Mapping[str, Any],
     facts: Path | None = None,
-) -> ImageTask | UpscalingTask:
+) -> ImageTask:
     """Return the task for values from a file; raise an error if they do not match the facts."""
     own, settings = settings_for_facts(about, field, training)
-    task = image_task(values, about["source"]["mode"], own, settings)
+    task = ImageTask(values, about["source"]["mode"], own, settings)
     require_image(pixels, task.image, about, facts)
     return task
-
-
-def image_task(
-    values: np.ndarray, mode: str, network: FieldSettings | Upscaler, training: ImageTraining
-) -> ImageTask | UpscalingTask:
-    """Return the task of fitting a field or an upscaler to an image."""
-    if isinstance(network, Upscaler):
-        return UpscalingTask(values, mode, network, training)
-    return ImageTask(values, mode, network, training)
 
 
 def with_output(field: Mapping[str, Any], kind: Kind, mode: str, loss: str) -> dict[str, Any]:

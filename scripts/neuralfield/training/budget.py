@@ -13,7 +13,7 @@ from typing import Any, Self
 from threadpoolctl import threadpool_limits
 
 from neuralfield.system.device import Device, keep_freed_memory
-from neuralfield.tasks.image.image_task import FittedImage
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import BUDGETS
 from neuralfield.training.trainer import Trainer
 
@@ -64,7 +64,7 @@ class BatchSizes:
     first: int
 
     @classmethod
-    def of(cls, task: FittedImage[Any], device_kind: str) -> Self:
+    def of(cls, task: ImageTask, device_kind: str) -> Self:
         configured = task.batch_pixels
         smallest = min(configured, task.smallest_batch_pixels)
         first = configured if device_kind == "gpu" else _FIRST_FACTOR * smallest
@@ -110,7 +110,7 @@ def find_steps(
 
 
 def time_of_step_s(
-    task: FittedImage[Any],
+    task: ImageTask,
     budget: Budget,
     device: Device,
     engine: str,

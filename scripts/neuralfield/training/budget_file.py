@@ -16,7 +16,7 @@ from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device
 from neuralfield.system.files import storage_errors, write_json
 from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
-from neuralfield.tasks.image.image_task import FittedImage
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget import (
     LEAST_STEPS,
@@ -45,7 +45,7 @@ def within_budget(
     budget is a limit for CPUs and the device is a GPU.
     """
     budget = Budget.of(training)
-    if budget is None or not isinstance(task, FittedImage):
+    if budget is None or not isinstance(task, ImageTask):
         return task, None, ""
     path = (shared_folder or folder) / FILE_NAME
     if budget.is_limit and device.kind == "gpu":
@@ -74,7 +74,7 @@ def within_budget(
 
 
 def _find_changes(
-    task: FittedImage[Any],
+    task: ImageTask,
     budget: Budget,
     device: Device,
     engine: str,

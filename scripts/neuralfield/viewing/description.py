@@ -3,7 +3,7 @@
 from typing import Any
 
 from neuralfield.engines.kernel_plan import NetworkPlan, network_plan
-from neuralfield.fields import CoordinateNetwork, UpscalingNetwork
+from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev
 from neuralfield.fields.coordinate_network import FourierFeatures
 from neuralfield.fields.wire import ComplexLinear
@@ -27,16 +27,12 @@ class NotEvaluatedError(Exception):
 def describe(trained: Trained) -> dict[str, Any]:
     """Return a description of a network, or of the networks of tiles, as plain values.
 
-    Raises `NotEvaluatedError` if it is too large for a browser, or not a function of the position.
+    Raises `NotEvaluatedError` if it is too large for a browser.
     """
     model = first_model(trained)
     if trained.parameter_count > MOST_WEIGHTS:
         raise NotEvaluatedError(f"it has {trained.parameter_count:,} weights")
     network = model.network()
-    if isinstance(network, UpscalingNetwork):
-        raise NotEvaluatedError(
-            "it enlarges the image by convolutions and is not a function of position"
-        )
     plan = network_plan(network)
     _require_feasible(plan)
     return {

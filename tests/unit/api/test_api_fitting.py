@@ -19,7 +19,7 @@ import neuralfield as nf
 import resize
 import train
 from neuralfield.api.fitting import _chosen
-from neuralfield.fields import FIELDS, NETWORKS
+from neuralfield.fields import FIELDS
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
@@ -53,9 +53,8 @@ def sha256(path):
     [
         ({"type": "siren", "width": 8}, {"detail_share": 0.25, "keep_best": True}),
         ({"type": "hashgrid", "levels": 2, "output": "auto"}, {"supervision": "point"}),
-        ({"type": "upscaler", "channels": 3, "hidden_layers": 1}, {"batch_pixels": 64}),
     ],
-    ids=["siren", "hashgrid", "upscaler"],
+    ids=["siren", "hashgrid"],
 )
 def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
     file = tmp_path / "image.png"
@@ -88,7 +87,7 @@ def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
     assert sha256(tmp_path / "saved.safetensors") == sha256(outputs["model"])
 
 
-@pytest.mark.parametrize("name", [*PRESETS, *NETWORKS])
+@pytest.mark.parametrize("name", [*PRESETS, *FIELDS])
 def test_settings_are_those_of_the_config(tmp_path, name):
     shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
     Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
@@ -103,13 +102,13 @@ def test_settings_are_those_of_the_config(tmp_path, name):
     assert of_the_training(of_training) == training
     for budget in BUDGETS:
         assert of_training.get(budget) == expected["fields"][name]["training"].get(budget)
-    assert NETWORKS[chosen.pop("type")] is NETWORKS[network.pop("type")]
+    assert FIELDS[chosen.pop("type")] is FIELDS[network.pop("type")]
     assert {**network, **chosen} == network
 
 
 def test_no_setting_belongs_to_two_parts():
     training = {*settings_of(ImageTraining)}
-    for network in NETWORKS.values():
+    for network in FIELDS.values():
         assert not training & {*settings_of(network)}
 
 

@@ -13,7 +13,6 @@ from PIL import Image
 from small_fields import SMALL_FIELDS
 
 import neuralfield as nf
-from neuralfield.api.errors import WrongTypeError
 from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
 from neuralfield.images.image import MODES
 from neuralfield.images.metrics import psnr_db
@@ -283,18 +282,6 @@ def test_the_history_beside_a_file_is_read(tmp_path):
     fitted = nf.fit(np.eye(8), folder=tmp_path, steps=5, width=8, hidden_layers=1, device="cpu")
     found = nf.load(tmp_path / "model.safetensors")
     assert found.history["loss"].tolist() == fitted.history["loss"].tolist()
-
-
-def test_upscalers_are_rendered_alone():
-    field = nf.fit(np.eye(8), "upscaler", steps=2, channels=2, hidden_layers=1, device="cpu")
-    assert field.render(16).shape == (16, 16)
-    xy = [[0.0, 0.0]]
-    for use in (lambda: field(xy), lambda: field.gradient(xy), lambda: field.laplacian(xy)):
-        with pytest.raises(WrongTypeError, match="use render"):
-            use()
-    for export in (field.to_torch, lambda: field.to_onnx("field.onnx")):
-        with pytest.raises(WrongTypeError, match="use render"):
-            export()
 
 
 def test_every_field_is_among_the_variants():

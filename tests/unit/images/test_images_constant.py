@@ -7,11 +7,11 @@ import pytest
 from small_fields import SMALL_FIELDS
 from test_fit import CPU, SMALL, sha256, train
 
-from neuralfield.fields import FIELDS, network_settings
+from neuralfield.fields import FIELDS, field_settings
 from neuralfield.images.image import MODES
 from neuralfield.rendering.render import render
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image_fit import image_task
+from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
@@ -20,7 +20,7 @@ COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
 def task_of_one_colour(field: dict, colour: tuple, size=(1, 1), **training):
     values = np.full((*size, len(colour)), colour, np.float32)
     settings = ImageTraining.from_mapping(SMALL | {"steps": 6, "snapshots": 2} | training)
-    return image_task(values, MODES[len(colour)], network_settings(field), settings)
+    return ImageTask(values, MODES[len(colour)], field_settings(field), settings)
 
 
 def expect_the_colour(folder, colour: tuple) -> None:
@@ -64,13 +64,6 @@ def test_a_network_without_biases(tmp_path, size):
     train(task, tmp_path / "centres")
 
 
-@pytest.mark.parametrize("size", [(1, 1), (6, 9)])
-def test_an_upscaler(tmp_path, size):
-    field = {"type": "upscaler", "hidden_layers": 1, "channels": 3, "crop": 4}
-    train(task_of_one_colour(field, COLOURS[2], size), tmp_path)
-    expect_the_colour(tmp_path, COLOURS[2])
-
-
 def test_it_goes_on_from_a_saved_state_to_the_same_bytes(tmp_path):
     field = {"type": "siren", "width": 8, "hidden_layers": 1}
     task = task_of_one_colour(field, COLOURS[2], steps=20)
@@ -89,9 +82,9 @@ def test_it_goes_on_from_a_saved_state_to_the_same_bytes(tmp_path):
 def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision, is_row):
     frequency = (0.5 + 0.4 * np.sin(np.arange(30, dtype=np.float32))).reshape(1, 30, 1)
     values = frequency if is_row else frequency.swapaxes(0, 1)
-    field = network_settings({"type": "siren", "width": 12, "hidden_layers": 1})
+    field = field_settings({"type": "siren", "width": 12, "hidden_layers": 1})
     own = SMALL | {"steps": 60, "batch_pixels": 0, "supervision": supervision}
-    train(image_task(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
+    train(ImageTask(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
     model = Model.load(tmp_path / "model.safetensors")
     along = 0 if is_row else 1
     for width, height in ((30, 30), (90, 3), (3, 90), (7, 7)):
@@ -103,10 +96,10 @@ def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision,
 
 
 def test_a_large_render_of_one_pixel_takes_a_moment(tmp_path):
-    field = network_settings({"type": "siren", "width": 32, "hidden_layers": 2})
+    field = field_settings({"type": "siren", "width": 32, "hidden_layers": 2})
     own = SMALL | {"steps": 2, "batch_pixels": 0, "supervision": "footprint"}
     values = np.full((1, 1, 1), 0.4, np.float32)
-    train(image_task(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
+    train(ImageTask(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
     model = Model.load(tmp_path / "model.safetensors")
     render(model, 2, 2, device=CPU)  # compiles kernels
     started_s = time.process_time()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import report
-from neuralfield.fields import NETWORKS, ImageShape, build_field, field_settings
+from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
 from neuralfield.images import (
     ImageData,
     image_digest,
@@ -93,7 +93,7 @@ class ParsedPage(HTMLParser):
 
 
 def test_every_kind_of_network_is_described():
-    assert set(report.KINDS) == {*NETWORKS, "imported"}
+    assert set(report.KINDS) == {*FIELDS, "imported"}
 
 
 def noise(width, height, channels=3, seed=0):

@@ -47,7 +47,7 @@ from config import configuration
 from config.config_file import require_harmless
 from jobs import estimates
 from jobs.startup import UserError
-from neuralfield.fields import NETWORKS
+from neuralfield.fields import FIELDS
 from neuralfield.images import read_facts, read_image, read_pixel_csv
 from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import load_arrays, save_arrays
@@ -239,7 +239,7 @@ def test_a_small_table_with_many_columns_is_refused_soon(tmp_path, content):
 
 
 def test_every_kind_is_among_the_networks():
-    assert {field["type"] for field in FIELD_SETTINGS} == set(NETWORKS)
+    assert {field["type"] for field in FIELD_SETTINGS} == set(FIELDS)
 
 
 def test_a_small_file_that_claims_a_huge_network(tmp_path):

@@ -25,7 +25,7 @@ from entry.image_network import ExpectedNetwork
 from import_weights import main as import_weights
 from neuralfield.images import read_pixel_csv
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.tasks.image_fit import image_task
+from neuralfield.tasks.image.image_task import ImageTask
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},
@@ -294,18 +294,18 @@ def test_the_last_frame_has_the_number_of_the_report(finished, monkeypatch, fiel
         assert len(list(ImageSequence.Iterator(film))) >= 2
 
 
-@pytest.mark.parametrize("kind", [*SMALL_FIELDS, "upscaler"])
+@pytest.mark.parametrize("kind", SMALL_FIELDS)
 @pytest.mark.parametrize("supervision", ["point", "footprint"])
 def test_a_network_of_every_kind_is_accepted_in_its_own_folder(
     finished, tmp_path, kind, supervision
 ):
     """The settings read back from a file equal those that were saved."""
-    field = {"type": kind, **SMALL_FIELDS.get(kind, {})}
+    field = {"type": kind, **SMALL_FIELDS[kind]}
     training = TRAINING | {"supervision": supervision}
     expected = ExpectedNetwork(finished.path("one/picture.json"), field, training)
     settings, how = expected.settings
     values = read_pixel_csv(finished.path("one/pixels.csv"))
-    task = image_task(values, "rgb", settings, how)
+    task = ImageTask(values, "rgb", settings, how)
     record = task.record() | {"step": how.steps, "training": how.described()}
     model = tmp_path / "model.safetensors"
     replace(task.model, arrays=task.fresh_network().arrays, metadata=record).write(model)

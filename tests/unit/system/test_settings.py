@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from neuralfield.fields import NETWORKS
+from neuralfield.fields import FIELDS
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import Settings, number_in_words, setting, settings_of
 from neuralfield.tasks import training_settings
@@ -24,7 +24,7 @@ OF_TRAININGS = [
     for cls in vars(training_settings).values()
     if isinstance(cls, type) and issubclass(cls, Settings) and cls is not Settings
 ]
-CLASSES = [*NETWORKS.values(), Dense, ConvolutionalClassifier, *OF_TRAININGS]
+CLASSES = [*FIELDS.values(), Dense, ConvolutionalClassifier, *OF_TRAININGS]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,6 @@ _RANDOM_NUMBERS = {
     "STREAM_JITTER": random_streams.STREAM_JITTER,
     "STREAM_DENSITY": random_streams.STREAM_DENSITY,
     "STREAM_DROPOUT": random_streams.STREAM_DROPOUT,
-    "STREAM_CROP": random_streams.STREAM_CROP,
     **_numbered("PHILOX_MULTIPLIER", random_streams.PHILOX_MULTIPLIERS),
     **_numbered("PHILOX_KEY_STEP", random_streams.PHILOX_KEY_STEPS),
     **_numbered("FEISTEL_MULTIPLIER", random_streams.FEISTEL_MULTIPLIERS),

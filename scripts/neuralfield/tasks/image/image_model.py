@@ -9,11 +9,9 @@ from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
     ImageShape,
-    Upscaler,
-    UpscalingNetwork,
     build_field,
     describe_field,
-    network_settings,
+    field_settings,
 )
 from neuralfield.images.image import CHANNELS
 from neuralfield.nn.network import require_enough
@@ -49,12 +47,12 @@ class Renderable:
 
 
 @dataclass(frozen=True)
-class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
+class Model(Renderable, StoredModel[CoordinateNetwork]):
     """A network that represents an image, with its settings and the record of its training."""
 
     what = "a model"
 
-    settings: FieldSettings | Upscaler  # all settings of the network
+    settings: FieldSettings  # all settings of the network
     shape: ImageShape  # size and channels of the training image
     mode: str  # "bilevel", "grey", "rgb" or "rgba"
     # see `StoredModel`; in `metadata`, the digest is ``picture``, and ``footprint`` is whether a
@@ -96,11 +94,11 @@ class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
         mode = description["mode"]
         if CHANNELS.get(mode) != shape.channels:
             raise ValueError(f"mode {mode!r} with {shape.channels} channels")
-        settings = network_settings(description["field"])
+        settings = field_settings(description["field"])
         arrays = dict(arrays)
         residual = arrays.pop(_RESIDUAL, None)
         if residual is not None:
-            _require_residual(residual, settings, shape)
+            _require_residual(residual, shape)
         countable = getattr(settings, "hidden_layers", 0) <= len(arrays)
         require_enough(arrays, settings.weight_shapes(shape) if countable else [], settings)
         return cls(settings, shape, mode, arrays, metadata, residual)
@@ -108,16 +106,12 @@ class Model(Renderable, StoredModel[CoordinateNetwork | UpscalingNetwork]):
     def arrays_beside(self) -> dict[str, np.ndarray]:
         return {} if self.residual is None else {_RESIDUAL: self.residual}
 
-    def fresh_network(self) -> CoordinateNetwork | UpscalingNetwork:
+    def fresh_network(self) -> CoordinateNetwork:
         return build_field(self.settings, self.shape, random_seed=None)
 
 
-def _require_residual(
-    residual: np.ndarray, settings: FieldSettings | Upscaler, shape: ImageShape
-) -> None:
+def _require_residual(residual: np.ndarray, shape: ImageShape) -> None:
     """Check the residual of a file, which may be from an untrusted source; raises ValueError."""
-    if isinstance(settings, Upscaler):
-        raise ValueError("an upscaler with a residual")
     scale = max(1, len(residual) // shape.height) if residual.ndim == 3 else 1
     expected = (scale * shape.height, scale * shape.width, shape.channels)
     if residual.dtype != np.float32 or residual.shape != expected:

@@ -1,11 +1,10 @@
 """The task of fitting a field to an image."""
 
 import hashlib
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt, log2, prod
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from neuralfield.fields import (
     CoordinateNetwork,
     FieldSettings,
     ImageShape,
-    Upscaler,
     build_field,
     describe_field,
 )
@@ -36,26 +34,18 @@ _FEWEST_POINTS = 1024
 """Minimum number of points in a step; with fewer points, a step is mostly overhead."""
 
 
-Settings = TypeVar("Settings", FieldSettings, Upscaler)
-
-
 @dataclass(frozen=True)
-class FittedImage(Task, Generic[Settings]):
-    """Base class of the tasks of fitting a network to an image."""
+class ImageTask(Task):
+    """The task of fitting a field to an image."""
 
     values: np.ndarray  # float32, shape (height, width, channels); the image, in [0, 1]
     mode: str  # "bilevel", "grey", "rgb" or "rgba"
-    field: Settings
+    field: FieldSettings
     training: ImageTraining
 
     @property
     def measure(self) -> Measure:
         return PSNR_DB
-
-    @cached_property
-    def is_solved(self) -> bool:
-        """Whether the initial network is equal to the image, so that there is nothing to train."""
-        return self.constant is not None
 
     @property
     def shape(self) -> ImageShape:
@@ -67,11 +57,6 @@ class FittedImage(Task, Generic[Settings]):
         """The number of pixels in a batch."""
         pixels = self.shape.width * self.shape.height
         return min(self.training.batch_pixels or pixels, pixels)
-
-    @property
-    @abstractmethod
-    def smallest_batch_pixels(self) -> int:
-        """The number of pixels in the smallest batch for which a step is not mostly overhead."""
 
     @cached_property
     def image(self) -> str:
@@ -102,11 +87,6 @@ class FittedImage(Task, Generic[Settings]):
         identity = [describe_field(self.field), self.mode, shape, self._values_digest]
         return [*identity, "constant"] if self.is_solved else identity
 
-
-@dataclass(frozen=True)
-class ImageTask(FittedImage[FieldSettings]):
-    """The task of fitting a field to an image."""
-
     def fresh_network(self) -> CoordinateNetwork:
         """Create the field with initial weights; for an image of one colour, it is constant."""
         network = build_field(self.field, self.shape, self.training.random_seed)
@@ -116,13 +96,17 @@ class ImageTask(FittedImage[FieldSettings]):
 
     @cached_property
     def is_solved(self) -> bool:
+        """Whether the initial network is equal to the image, so that there is nothing to train."""
         if self.constant is None:
             return False
         return build_field(self.field, self.shape).make_constant(self.constant)
 
     @property
     def smallest_batch_pixels(self) -> int:
-        """The power of two for which a batch has about `_FEWEST_POINTS` points."""
+        """The number of pixels in the smallest batch for which a step is not mostly overhead.
+
+        It is the power of two for which a batch has about `_FEWEST_POINTS` points.
+        """
         is_footprint = self.training.supervision == "footprint"
         points = self.training.footprint_points if is_footprint else 1
         return 1 << round(log2(_FEWEST_POINTS / points))

@@ -1,1 +1,0 @@
-"""The cuda engine for upscalers."""

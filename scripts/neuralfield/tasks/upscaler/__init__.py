@@ -1,1 +1,0 @@
-"""Fitting an upscaler to crops of one image: task and objective."""
