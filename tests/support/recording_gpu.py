@@ -110,10 +110,6 @@ class FakeStage:
         """Launch the stage on the current stream."""
         self._gpu.launch(self.name)
 
-    def launch_first(self, first_step: int) -> None:
-        """Launch the sampling that the first step of a call needs."""
-        self._gpu.launch(f"{self.name} first, at {first_step}")
-
     def prepare(self) -> None:
         """Launch the preparation of the stage before the steps of a call."""
         self._gpu.launch(f"prepare {self.name}")
@@ -121,10 +117,6 @@ class FakeStage:
     def set_step(self, first_step: int) -> None:
         """Set the number of the first step on the current stream."""
         self._gpu.launch(f"step {first_step}")
-
-    def begin(self, first_step: int) -> None:
-        """Launch the part of a batch's update that precedes the steps of a call."""
-        self._gpu.launch(f"{self.name} begins at {first_step}")
 
     def memory_report(self) -> dict[str, int]:
         """Return the memory of the sampling stage."""

@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,10 +18,6 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import Objective
-
-if TYPE_CHECKING:  # only jobs on a GPU need these many modules
-    from neuralfield.engines.cuda.batch import CudaBatch
-    from neuralfield.engines.cuda.field_engine import BatchKind
 
 ENGINES = ("auto", "cpu", "cuda", "tape")
 
@@ -130,9 +126,8 @@ FollowUp = Callable[[int, float, np.ndarray], None]
 class EngineBatch:
     """Takes training steps with several engines.
 
-    On a CPU, at most `side_by_side` engines run at the same time. On a GPU, engines of one kind
-    share their kernel launches (`CudaBatch`) where that is faster; all others run concurrently in a
-    few streams. Every network ends with the same bytes as if it were trained alone. A call may
+    On a CPU, at most `side_by_side` engines run at the same time. On a GPU, all run concurrently in
+    a few streams. Every network ends with the same bytes as if it were trained alone. A call may
     cover a subset of the engines: a network that was rolled back catches up alone.
     """
 
@@ -140,7 +135,6 @@ class EngineBatch:
         self._device = device
         on_cores = device.kind == "cpu" and side_by_side > 1
         self._pool = ThreadPool(side_by_side) if on_cores else None
-        self._together: dict[BatchKind, CudaBatch] = {}
         if device.kind == "gpu":
             from neuralfield.engines.cuda.concurrent_steps import ConcurrentSteps
 
@@ -156,11 +150,16 @@ class EngineBatch:
         """Take `count` steps with each engine, and call `follow_up(index in engines, seconds,
         totals)` for each, with the engine's totals on the host.
 
-        On a GPU, the time is divided evenly among the engines that ran together. `follow_up` may
-        run while other engines still take steps.
+        On a GPU, the time is divided evenly among the engines. On a CPU, `follow_up` may run while
+        other engines still take steps.
         """
         if self._device.kind == "gpu":
-            self._run_on_gpu(engines, first_step, count, follow_up)
+            started_s = time.perf_counter()
+            self._concurrent.run(engines, first_step, count)
+            totals = self._concurrent.fetched_totals(engines)
+            share_s = (time.perf_counter() - started_s) / len(engines)
+            for place, of_engine in enumerate(totals):
+                follow_up(place, share_s, of_engine)
             return
 
         def work(place: int) -> None:
@@ -169,26 +168,6 @@ class EngineBatch:
             follow_up(place, time.perf_counter() - started_s, engines[place].totals)
 
         self.each(work, len(engines))
-
-    def _run_on_gpu(
-        self, engines: Sequence[Engine], first_step: int, count: int, follow_up: FollowUp
-    ) -> None:
-        from neuralfield.engines.cuda.batch import groups_of
-
-        groups: dict[BatchKind | None, Any] = {**groups_of(engines, self._device)}
-        alone = sorted(set(range(len(engines))).difference(*groups.values()))
-        if alone:
-            groups[None] = alone
-        for kind, group in groups.items():
-            started_s, members = time.perf_counter(), [engines[place] for place in group]
-            if kind is None:
-                self._concurrent.run(members, first_step, count)
-            else:
-                self._batch_of(kind, members).run(first_step, count)
-            totals = self._concurrent.fetched_totals(members)
-            share_s = (time.perf_counter() - started_s) / len(members)
-            for place, of_place in zip(group, totals, strict=True):
-                follow_up(place, share_s, of_place)
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """Call `work` with each number below `count`, on a CPU `side_by_side` at a time."""
@@ -199,18 +178,5 @@ class EngineBatch:
                 work(place)
 
     def close(self) -> None:
-        for batch in self._together.values():
-            batch.close()
         if self._pool:
             self._pool.close()
-
-    def _batch_of(self, kind: "BatchKind", engines: list[Any]) -> "CudaBatch":
-        """Return the batch of these engines; a kept batch of other engines is replaced."""
-        from neuralfield.engines.cuda.batch import CudaBatch
-
-        batch = self._together.get(kind)
-        if batch is None or batch.engines != engines:
-            if batch is not None:
-                self._together.pop(kind).close()
-            batch = self._together[kind] = CudaBatch(self._device, engines)
-        return batch

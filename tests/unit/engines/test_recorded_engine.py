@@ -1,4 +1,4 @@
-"""The common parts of engines for GPUs, alone and in batches, without a GPU."""
+"""The common parts of engines for GPUs, without a GPU."""
 
 import weakref
 from types import SimpleNamespace
@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from recording_gpu import CudaError, FakeStage, OutOfMemoryError, RecordingGpu
 
-from neuralfield.engines.cuda import batch as cuda_batch
-from neuralfield.engines.cuda.batch import CudaBatch
 from neuralfield.engines.cuda.recorded_engine import RecordedEngine, Stages, memory_in_words
-from neuralfield.system.device import Device
 from neuralfield.system.errors import ResourceError
 
 WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
@@ -79,32 +76,3 @@ def test_a_gpu_without_memory_is_reported_in_words_and_other_errors_are_left(gpu
             raise used_up
     with pytest.raises(CudaError), memory_in_words(gpu.device, "fewer networks"):
         raise CudaError(700)
-
-
-@pytest.fixture
-def engines(gpu, monkeypatch):
-    """Return two engines, and replace the stages of their batch by some that record launches."""
-    kernels = {"SamplingBatch": "sample", "NarrowBatch": "pass", "UpdateBatch": "update"}
-    for name, kernel in kernels.items():
-        monkeypatch.setattr(cuda_batch, name, lambda *_, k=kernel: FakeStage(gpu, k))
-    monkeypatch.setattr(Device, "synchronize", lambda device: None)
-    made: list[Any] = [FakeStagedEngine(gpu) for _ in range(2)]
-    gpu.done.clear()
-    return made
-
-
-def test_a_batch_of_engines_runs_its_kernels_once_before_it_records_them(gpu, engines):
-    batch = CudaBatch(gpu.device, engines)
-    assert gpu.done == ["sample first, at 0", "update begins at 0", "pass"]
-    gpu.done.clear()
-    batch.run(8, 17)
-    begin = ["sample first, at 8", "update begins at 8"]
-    assert gpu.done == [*begin, *17 * ["pass", "sample", "update"]]
-
-
-def test_a_batch_keeps_nothing_of_an_engine_that_is_closed(gpu, engines):
-    batch = CudaBatch(gpu.device, engines)
-    stages = [weakref.ref(stage) for stage in vars(engines[0].stages).values()]
-    engines[0].close()  # as after a divergence
-    assert [stage() for stage in stages] == [None] * 3
-    batch.close()

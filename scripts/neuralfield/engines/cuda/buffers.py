@@ -1,7 +1,7 @@
 """The arrays that stages of the cuda engine exchange, and the parts that all passes share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,14 +111,3 @@ class Pass(ABC):
         """Upload structs for a kernel, as bytes."""
         self._allocated.append(self._device.xp.asarray(table.view(np.uint8).reshape(-1)))
         return self._allocated[-1]
-
-
-def network_table(device: Device, networks: Sequence[Sequence[Any]]) -> Array:
-    """Make the array of structs that a kernel reads, one for each network of a batch.
-
-    A struct consists of the addresses of arrays on the GPU and of 64-bit numbers.
-    """
-    rows = [
-        [int(a) if isinstance(a, np.integer) else a.data.ptr for a in struct] for struct in networks
-    ]
-    return device.asarray(np.array(rows, np.uint64))

@@ -8,16 +8,9 @@
 // results may be read, but with loads that bypass the first-level cache (`__ldcg`), because that
 // cache is not invalidated. There is no such overlap before compute capability 9.0.
 //
-// sampling_batch.cu is an exception: it lets the next kernel start at once, and only one of its
-// blocks waits. When the code before the wait of update_batch.cu runs, the update of the previous
-// step has finished, but the pass may not have.
-//
 // Before their wait
-//   update.cu and update_batch.cu read the results of the previous update, and write the next
-//     step's scalars over those that it has read;
-//   narrow_batch.cu reads what sampling_batch.cu sampled before the update that is ending;
-//   sampling_batch.cu, while a pass is running, reads the number of its step from the update before
-//     that pass, and fills a batch that the pass before that update has read;
+//   update.cu reads the results of the previous update, and writes the next step's scalars over
+//     those that it has read;
 //   weight_gradients.cu sums values that wide_pass.cu has counted as stored;
 //   grid_row_sums reads the positions of corners, which no kernel writes. grid_line_sums, which is
 //     launched without overlap, lets it start at once.

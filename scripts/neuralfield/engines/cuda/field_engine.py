@@ -1,16 +1,13 @@
 """The cuda engine for fields: fused kernels, in one of several passes."""
 
 import os
-from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
 from neuralfield.engines.cuda.fused.product_pass import ProductPass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
-from neuralfield.engines.cuda.hopper.narrow_batch import NarrowBatch
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -33,7 +30,6 @@ from neuralfield.engines.kernel_plan import (
     batch_plan,
     network_plan,
 )
-from neuralfield.nn.optimizers import Adam, Sgd
 from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
@@ -55,23 +51,10 @@ _FOR_ONE_KIND = (NarrowPass, WidePass)
 _PASS_VARIABLE = "NEURALFIELD_PASS"
 """Environment variable that excludes the passes `_FOR_ONE_KIND`, if it is ``portable``."""
 
-_BATCH_ENCODINGS = frozenset(("identity", "corners", "fourier"))
-_BATCH_ACTIVATIONS = frozenset(("sine", "tanh", "relu", "sigmoid"))
-"""Encodings and activations of networks that can take their steps together in one launch."""
-
 _MOST_NUMBERS = 1 << 31
 """Upper bound on the size of one parameter, because kernels count its numbers in 32 bits."""
 
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (images: size)"
-
-
-@dataclass(frozen=True)
-class BatchKind:
-    """The properties that engines must have in common to take their steps in one launch."""
-
-    network: NetworkPlan
-    batch: BatchPlan
-    constants: tuple[tuple[str, Any], ...]  # the constants of the other stages' kernels
 
 
 class CudaEngine(RecordedEngine[SamplingStage]):
@@ -92,8 +75,6 @@ class CudaEngine(RecordedEngine[SamplingStage]):
                 given = PassArguments(device, network, batch, buffers, precision)
                 stages = _make_stages(objective, pass_type, given)
             super().__init__(device, objective, stages, precision)
-        self.batch_kind = _batch_kind(objective, given, stages)
-        """The kind of engines that can share this engine's launches, see `CudaBatch`, or None."""
 
 
 def _make_stages(
@@ -105,24 +86,6 @@ def _make_stages(
     sampling = SamplingStage(device, objective, given.network, given.batch, buffers, step)
     update = UpdateStage(device, objective, buffers.parameters, own_pass, step, given.precision)
     return Stages(sampling, own_pass, update)
-
-
-def _batch_kind(
-    objective: ImageObjective, given: PassArguments, stages: Stages[SamplingStage]
-) -> BatchKind | None:
-    """Return the engine's kind, or None if the kernels of batches do not support it or have not
-    been tested with it."""
-    activations = {layer.activation for layer in given.network.layers[:-1]}
-    if (
-        not isinstance(stages.own_pass, NarrowPass)
-        or NarrowBatch.unsupported_reason(stages.own_pass)
-        or not isinstance(objective.optimizer, Adam | Sgd)
-        or given.network.encoding not in _BATCH_ENCODINGS
-        or not activations <= _BATCH_ACTIVATIONS
-    ):
-        return None
-    constants = (*stages.sampling.constants.items(), *stages.update.constants.items())
-    return BatchKind(given.network, given.batch, constants)
 
 
 def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:

@@ -99,70 +99,41 @@ __device__ __forceinline__ void forward(const Tile& tile, float* sums, uint32_t*
     }
 }
 
-// Starts the products for the gradients of a layer's parameters, from z's gradients in a buffer,
-// between a fence and a commit. They are added to the layer's arrays in `sums`.
-template <int layer, typename Sums>
-__device__ __forceinline__ void start_gradients(Sums& sums, const Tile& tile,
+// Starts the products for the gradients of a layer's parameters, from z's gradients in a buffer.
+template <int layer>
+__device__ __forceinline__ void start_gradients(Gradients& gradients, const Tile& tile,
                                                 const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
-    if constexpr (layer >= first_product) {
-        start_sums<columns>(sums.biases[layer], z_gradients, tile.shared.ones, 0);
-        start_gradient<layer>(sums.template weights_of<layer>(), tile.values(layer), z_gradients);
-    } else {
-        const auto* stored = tile.shared.stored[z_gradients.number];
-        start_sums<columns>(sums.coordinates, z_gradients, stored[0]);
+    const auto* stored = tile.shared.stored[z_gradients.number];
+    z_gradients.show();
+    wgmma_fence();
+    if constexpr (layer == HIDDEN - 1) {
+        start_sums<columns>(gradients.output, tile.buffer, stored[0]);
+        wgmma_commit();  // a group of its own, to end before gradients go to the buffer
     }
+    if constexpr (layer >= first_product) {
+        start_sums<columns>(gradients.biases[layer], z_gradients, tile.shared.ones, 0);
+        start_gradient<layer>(gradients.weights_of<layer>(), tile.values(layer), z_gradients);
+    } else {
+        start_sums<columns>(gradients.coordinates, z_gradients, stored[0]);
+    }
+    wgmma_commit();
 }
 
-// A warpgroup sums the gradients of its own tiles.
-struct OwnTiles {
-    static constexpr int products_under_way = 1;
-    Gradients gradients;
-    LaneTotals totals;
-
-    // Waits until all threads have finished with the buffers of the tile before.
-    __device__ __forceinline__ void wait_for_buffers(const Tile& tile) const {
-        wgmma_wait<1>();
-        tile.buffer.sync();
-    }
-
-    __device__ __forceinline__ void add_totals(const Tile&, const LaneTotals& own) {
-        totals.error += own.error;
-        totals.output_bias += own.output_bias;
-    }
-
-    template <int layer>
-    __device__ __forceinline__ void add(const Tile& tile, const TileBuffer& z_gradients) {
-        if constexpr (layer == 0) tile.fetch_next();
-        z_gradients.show();
-        wgmma_fence();
-        if constexpr (layer == HIDDEN - 1) {
-            start_sums<width_after[layer]>(gradients.output, tile.buffer,
-                                           tile.shared.stored[z_gradients.number][0]);
-            wgmma_commit();  // a group of its own, to end before gradients go to the buffer
-        }
-        start_gradients<layer>(gradients, tile, z_gradients);
-        wgmma_commit();
-    }
-};
-
 // Computes, from the gradients of a layer's z, those of its parameters and of all layers before.
-template <int layer = HIDDEN - 1, typename Summing>
+template <int layer = HIDDEN - 1>
 __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t* operand,
-                                         Summing& summing) {
+                                         Gradients& gradients) {
     constexpr int rows = fan_in(layer), columns = width_after[layer];
     const TileBuffer z_gradients = tile.z_gradients<layer>();
     if constexpr (layer > 0 || ENCODING == HASHGRID)
         start_backward<rows, columns>(sums, operand, tile.matrix(layer));
-    if constexpr (OTHERS_SUM) __syncwarp();  // all have read derivatives that gradients overwrite
     put_operand<columns>(z_gradients, operand);
-    constexpr bool is_added_late = OTHERS_SUM && layer > 0;
-    if constexpr (!is_added_late) summing.template add<layer>(tile, z_gradients);
+    if constexpr (layer == 0) tile.fetch_next();
+    start_gradients<layer>(gradients, tile, z_gradients);
     if constexpr (layer > 0) {
-        wgmma_wait<Summing::products_under_way>();
+        wgmma_wait<1>();  // the product for the gradients of parameters goes on
         finished_sums<rows / 2>(sums);
-        // gradients were stored before the product was waited for, so this waits only briefly
-        if constexpr (is_added_late) summing.template add<layer>(tile, z_gradients);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {
                 const uint4 four = *tile.kept<rows>(layer - 1, column);
@@ -171,21 +142,21 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
                 load_operand<rows>(kept, tile.values(layer), column);
             }
         });
-        backward<layer - 1>(tile, sums, operand, summing);
+        backward<layer - 1>(tile, sums, operand, gradients);
     } else if constexpr (ENCODING == HASHGRID) {
-        wgmma_wait<Summing::products_under_way>();
+        wgmma_wait<1>();
         finished_sums<rows / 2>(sums);
         // loaded once, because the compiler cannot exclude that the stores below change it
-        uint32_t* const gradients = tile.shared.arguments.feature_gradients;
+        uint32_t* const of_features = tile.shared.arguments.feature_gradients;
 #pragma unroll
         for (int i = 0; i < rows / 4; ++i)
-            gradients[tile.feature_place(tile.index, tile.buffer, i)] =
+            of_features[tile.feature_place(tile.index, tile.buffer, i)] =
                 pack_saturated(sums[2 * i], sums[2 * i + 1]);
     }
 }
 
-template <typename Summing>
-__device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
+__device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients,
+                                        LaneTotals& totals) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
     if constexpr (ENCODING == HASHGRID) {
@@ -205,7 +176,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     } else {
         start_first<width_after[0]>(sums, tile.points, tile.affine(0));
     }
-    summing.wait_for_buffers(tile);
+    wgmma_wait<1>();
+    tile.buffer.sync();  // all threads have finished with the buffers of the tile before
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     if constexpr (HIDDEN > 1) activate_and_put<0>(tile, sums, operand);
     forward(tile, sums, operand);
@@ -225,7 +197,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
     for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
     const float2 errors = loss_of_points(z, tile);
     start_last_gradients(sums, z, tile.output_matrix());
-    summing.add_totals(tile, {sum_channels(errors), z[0][0] + z[1][0]});
+    totals.error += sum_channels(errors);
+    totals.output_bias += z[0][0] + z[1][0];
     store_gradients(tile.shared.stored[tile.buffer.number], tile.buffer, z, tile.points);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
@@ -233,7 +206,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Summing& summing) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) four[i] = kept[column / 4 + i];
     });
-    backward(tile, sums, operand, summing);
+    backward(tile, sums, operand, gradients);
 }
 
 // Returns the struct Shared, which lies behind the buffers.
@@ -310,7 +283,6 @@ __device__ __forceinline__ TileBuffer buffer_of(char* own_buffers, int warpgroup
             int(threadIdx.x) % 32};
 }
 
-#ifndef PARTIAL_SUMS  // narrow_batch.cu has a kernel of its own
 extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arguments* given) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = begin(memory, given);
@@ -320,28 +292,29 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arg
     const int warpgroup = own_warpgroup();
     char* own_buffers = buffers + warpgroup * BUFFERS * TILE_BYTES;
     const TileBuffer buffer = buffer_of(own_buffers, warpgroup);
-    OwnTiles own;
+    Gradients gradients;
+    LaneTotals totals;
     // an incomplete last wave is spread over the blocks
     PointsOf<true> next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
     if (next.index < TILES) next.fetch(arguments, buffer);
     while (next.index < TILES) {
         Tile tile = {next, own_buffers, memory, shared, buffer, next};
         next.index += BLOCK_TILES * gridDim.x;
-        work_on(tile, own);
+        work_on(tile, gradients, totals);
     }
     wgmma_wait<0>();
-    Gradients& gradients = own.gradients;
     gradients.finish();
-    store_totals(shared, own.totals, threadIdx.x / 32);
+    store_totals(shared, totals, threadIdx.x / 32);
     named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have finished reading `stored`
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;
     buffer.sync();
     const auto put = [&](int vector, int column, float sum) { own_vectors[vector][column] = sum; };
-    for_output_sums(gradients.output, buffer, put);
-    add_errors_of(gradients.coordinates);
-    for_coordinate_sums(gradients.coordinates, buffer, put);
+    for_sums<LAST_WIDTH, CHANNELS>(gradients.output, buffer, 0, put);
+    float* coordinates = gradients.coordinates;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) coordinates[i] += coordinates[4 + i];  // their rounding errors
+    for_sums<width_after[0], COORDINATE_VECTORS>(coordinates + 1, buffer, CHANNELS, put);
     write_gradients(gradients, shared, reinterpret_cast<float*>(buffers), warpgroup);
     write_partials(shared);
 }
-#endif

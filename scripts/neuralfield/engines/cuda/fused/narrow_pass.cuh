@@ -15,28 +15,19 @@ __host__ __device__ constexpr int stream_bytes() {
     return bytes;
 }
 
-// A tile's buffers: the input values of each layer with a matrix, and of the last layer. Then
-// - if a warpgroup sums the gradients of its own tiles: two more buffers for gradients, which also
-//   use the buffer of the last values; and the derivatives of all layers but the last, unless they
-//   follow from values;
-// - if other warpgroups sum them (PARTIAL_SUMS): the gradients of each layer, which overwrite the
-//   layer's derivatives.
+// A tile's buffers: the input values of each layer with a matrix, and of the last layer; two more
+// for gradients, which also use the buffer of the last values; and the derivatives of all layers
+// but the last, unless they follow from values.
 constexpr int LAST_VALUES = HIDDEN - first_product;
 constexpr int STORED_PARTS = has_features ? 1 : 2;  // buffers of 8 numbers of each point
 static_assert(VECTORS <= 8, "more numbers of a point than are stored");
-#ifdef PARTIAL_SUMS
-constexpr bool OTHERS_SUM = true;
-constexpr int BUFFERS = LAST_VALUES + 1 + HIDDEN;
-#else
-constexpr bool OTHERS_SUM = false;
 constexpr int BUFFERS = LAST_VALUES + 3 + (KEEPS_DERIVATIVES ? HIDDEN - 1 : 0);
-#endif
 
-// Returns the buffer of the gradients of a layer's z. In a warpgroup that sums its own tiles, all
-// warps have finished with a buffer when all of them have reached the product after the next one,
-// so three buffers that are used in turn need no additional barrier.
+// Returns the buffer of the gradients of a layer's z. All warps have finished with a buffer when all
+// of them have reached the product after the next one, so three buffers that are used in turn need
+// no additional barrier.
 __host__ __device__ constexpr int place_of_gradients(int layer) {
-    return LAST_VALUES + (OTHERS_SUM ? 1 + layer : (HIDDEN - layer) % 3);
+    return LAST_VALUES + (HIDDEN - layer) % 3;
 }
 
 // Rows of the matrix whose product is added to a layer's product, and its place: see put_affine.
@@ -103,12 +94,10 @@ struct Tile : PointsOf<true> {
         return buffer_at(place_of_gradients(layer));
     }
 
-    // The place of this thread's derivatives of 16 columns, if they do not follow from values. With
-    // OTHERS_SUM, gradients of the same warp overwrite them later.
+    // The place of this thread's derivatives of 16 columns, if they do not follow from values.
     template <int columns>
     __device__ __forceinline__ uint4* kept(int layer, int column) const {
-        const int place = OTHERS_SUM ? place_of_gradients(layer) : LAST_VALUES + 3 + layer;
-        return reinterpret_cast<uint4*>(buffers + place * TILE_BYTES) +
+        return reinterpret_cast<uint4*>(buffers + (LAST_VALUES + 3 + layer) * TILE_BYTES) +
                (buffer.warp * (columns / 16) + column / 16) * 32 + buffer.lane;
     }
 
@@ -287,37 +276,16 @@ __device__ __forceinline__ void start_sums(float (&sums)[count], const TileBuffe
 }
 
 // Calls `put` with each of a thread's sums of the even numbers 0, 2, ..., of which there are
-// `count`: `put` gets half the number, the column and the sum. For the odd numbers, pass sums + 1.
+// `count`: `put` gets half the number plus `first`, the column and the sum. For the odd numbers, pass
+// sums + 1.
 template <int columns, int count, typename Put>
-__device__ __forceinline__ void for_sums(const float* sums, const TileBuffer& buffer,
+__device__ __forceinline__ void for_sums(const float* sums, const TileBuffer& buffer, int first,
                                          const Put& put) {
     const int number = buffer.lane % 4;
     if (16 * buffer.warp < columns && number < count)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-            put(number, 16 * buffer.warp + 8 * i + buffer.lane / 4, sums[2 * i]);
-}
-
-// Calls `put` with the sums for the output's weights: vectors 0 to CHANNELS - 1.
-template <typename Put>
-__device__ __forceinline__ void for_output_sums(const float* sums, const TileBuffer& buffer,
-                                                const Put& put) {
-    for_sums<LAST_WIDTH, CHANNELS>(sums, buffer, put);
-}
-
-// Adds the sums of the coordinates' rounding errors, the last four, to those of the coordinates.
-__device__ __forceinline__ void add_errors_of(float (&sums)[8]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums[i] += sums[4 + i];
-}
-
-// Calls `put` with the sums for a first layer of two coordinates: the vectors from CHANNELS on.
-template <typename Put>
-__device__ __forceinline__ void for_coordinate_sums(const float* sums, const TileBuffer& buffer,
-                                                    const Put& put) {
-    for_sums<width_after[0], COORDINATE_VECTORS>(
-        sums + 1, buffer,
-        [&](int vector, int column, float sum) { put(CHANNELS + vector, column, sum); });
+            put(first + number, 16 * buffer.warp + 8 * i + buffer.lane / 4, sums[2 * i]);
 }
 
 // Writes a warpgroup's sums of a layer as a partial sum of the gradient.

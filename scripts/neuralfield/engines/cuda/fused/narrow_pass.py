@@ -5,17 +5,13 @@ warps on others. No values of a tile of 64 points go to global memory, except fo
 hash grids and their gradients; see `narrow_pass.cu`.
 """
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
 from neuralfield.engines.cuda.fused.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
-    addresses,
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
@@ -45,10 +41,6 @@ _AFFINE_ROWS, _FIRST_AFFINE_ROWS, _OUTPUT_COLUMNS = 8, 16, 8
 """Rows of the matrix with a layer's biases, rows of the one with a first layer of two coordinates,
 and columns of the one with the output's weights: see put_affine of narrow_pass.cuh, and put_output
 of narrow_output.cuh."""
-
-LAUNCH_TILES, _TILE = 5.0, 0.7
-"""Times on an H200, as multiples of the time of a tile that has a multiprocessor to itself: the
-cost of a step beside its tiles, and the time of each of many tiles, by throughput."""
 
 
 class NarrowPass(FusedPass):
@@ -103,18 +95,6 @@ class NarrowPass(FusedPass):
             return of_layers
         scale = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)
         return [table_partial(self.network, self._table.array, scale), *of_layers]
-
-    @staticmethod
-    def step_tiles(tiles: int, processors: int) -> float:
-        """Estimate the time of a step, in units of a tile with a multiprocessor to itself."""
-        return LAUNCH_TILES + _TILE * -(-tiles // processors)
-
-    def arguments_for(self, batch: Sequence[Array]) -> Array:
-        """Return the kernel's arguments with other inputs, targets and weights."""
-        table = self.arguments.copy()
-        places = addresses(batch).view(np.uint8)
-        table[: places.size] = self._device.xp.asarray(places)
-        return table
 
     def _add_grids(self, features: Array, gradients: Array) -> None:
         """Add a launch before the kernel, which computes the features of the batch's rows, and

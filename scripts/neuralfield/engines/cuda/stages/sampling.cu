@@ -193,14 +193,14 @@ __device__ __forceinline__ void sample_points(const Pixel* pixels, int first_til
                 inputs[(long long)first_tile * TILE_ROWS + i] = make_float2(0.0f, 0.0f);
 }
 
-// Fills the rows of a block's tiles, for the step after `step` finished ones.
-__device__ __forceinline__ void sample_rows(long long step, const double* __restrict__ cumulative,
-                                            const int* __restrict__ part_starts,
-                                            const float* __restrict__ values,
-                                            float2* __restrict__ inputs,
-                                            float* __restrict__ targets,
-                                            float* __restrict__ weights, unsigned long long seed) {
+// Fills the rows of a block's tiles, for the step after `step_taken` finished ones.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
+           const int* __restrict__ part_starts, const float* __restrict__ values,
+           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
+           unsigned long long seed) {
     __shared__ Pixel pixels[BLOCK_PIXELS];
+    const long long step = *step_taken;
     const int first_tile = blockIdx.x * TILES_PER_BLOCK, first_slot = first_tile * TILE_PIXELS;
     for (int i = threadIdx.x; i < BLOCK_PIXELS; i += THREADS) {
         const int slot = first_slot + i;
@@ -218,12 +218,4 @@ __device__ __forceinline__ void sample_rows(long long step, const double* __rest
     }
     __syncthreads();
     sample_points(pixels, first_tile, step, inputs, seed);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-    sample(const long long* __restrict__ step_taken, const double* __restrict__ cumulative,
-           const int* __restrict__ part_starts, const float* __restrict__ values,
-           float2* __restrict__ inputs, float* __restrict__ targets, float* __restrict__ weights,
-           unsigned long long seed) {
-    sample_rows(*step_taken, cumulative, part_starts, values, inputs, targets, weights, seed);
 }

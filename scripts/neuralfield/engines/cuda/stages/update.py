@@ -1,12 +1,11 @@
 """The stage of the cuda engine that updates the parameters and counts the step."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy, network_table
+from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch, gpu_limits
 from neuralfield.engines.cuda.source import compile_module
@@ -57,11 +56,6 @@ _SMALL, _MANY_PARTS = 1024, 64
 _BLOCKS_AT_ONCE = {_ELEMENTS: 6, _MANY_ELEMENTS: 4}
 """Number of blocks that fit on a multiprocessor, by their elements; registers limit it."""
 
-PARTIAL_SUMS = 8
-"""Number of sums in which the kernel first accumulates the parts, each with one warp, before it
-adds up these sums: part ``p`` is in sum ``p % PARTIAL_SUMS``. A pass that stores these sums as its
-parts therefore yields the same gradient."""
-
 
 class UpdateStage:
     """Adds up partial gradients, updates the parameters, adds up the loss, and counts the step.
@@ -91,7 +85,6 @@ class UpdateStage:
         directions = {
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
-        self._tensors, self._gradients = tensors, gradients
         is_clipped = isinstance(optimizer, ClippedGradients)
         elements = _elements_of_block(device, tensors, gradients)
         works = work_table(tensors, gradients, directions, elements, wide=not is_clipped)
@@ -100,13 +93,13 @@ class UpdateStage:
         scalars = xp.zeros((2, 3), dtype=xp.float32)
         blocks_done = xp.zeros((), dtype=xp.uint32)
         self._step_arguments = step, scalars, schedule
-        self.constants = update_constants(optimizer) | {
+        constants = update_constants(optimizer) | {
             "BLOCKS": len(works),
             "ELEMENTS": elements,
             "BLOCKS_AT_ONCE": _BLOCKS_AT_ONCE[elements],
             "LOSS_PARTS": loss_partials.shape[0],
         }
-        module = compile_module("stages/update.cu", self.constants)
+        module = compile_module("stages/update.cu", constants)
         self._set_step = module.get_function("set_step")
         self._working = list(directions.values())
         # the kernel ignores moments that the optimizer does not have
@@ -129,13 +122,13 @@ class UpdateStage:
             ]
             muon = MuonStage(device, matrices, scalars, step, precision)
             self._working += muon.arrays
-        self._arguments = (
+        arguments = (
             *(works_on_gpu, parameters, moment1, moment2, loss_partials, self.totals),
             *(scalars, schedule, step, blocks_done, summed, clip_factor, direction_squares),
         )
         kernel = module.get_function("update")
         blocks = len(works) + 1
-        self._launches.append(DependentLaunch(device, kernel, blocks, THREADS, self._arguments))
+        self._launches.append(DependentLaunch(device, kernel, blocks, THREADS, arguments))
         if muon:
             self._launches.append(muon.launch)
 
@@ -151,42 +144,6 @@ class UpdateStage:
     def launch(self) -> None:
         for launch in self._launches:
             launch()
-
-    def partial_sums(self) -> tuple[np.ndarray, tuple[Array, ...]]:
-        """Return the kernel's arguments for a pass that stores `PARTIAL_SUMS` sums: the table of
-        its blocks' work, and all arguments that come after it.
-        """
-        sums = [replace(g, parts=min(g.parts, PARTIAL_SUMS)) for g in self._gradients]
-        return work_table(self._tensors, sums, {}, _ELEMENTS), self._arguments[1:]
-
-
-class UpdateBatch:
-    """`UpdateStage` for several trainings, each with its own schedule and step.
-
-    The stages have the same constants; their passes store sums of parts, see `PARTIAL_SUMS`.
-    """
-
-    def __init__(self, device: Device, stages: Sequence[UpdateStage]) -> None:
-        tables = [stage.partial_sums() for stage in stages]
-        self._works = [device.asarray(works.view(np.uint8)) for works, _ in tables]
-        self._networks = network_table(
-            device,
-            [(works, *others) for works, (_, others) in zip(self._works, tables, strict=True)],
-        )
-        works = len(tables[0][0])
-        constants = stages[0].constants | {"BLOCKS": works}
-        module = compile_module("stages/update_batch.cu", constants)
-        kernel = module.get_function("update_batch")
-        self._begin_steps = module.get_function("begin_steps")
-        blocks = 1 + -(-works // PARTIAL_SUMS)  # a warp for each row of the table
-        self._grid = (blocks, len(stages))
-        grid = (blocks, 1 + len(stages))
-        self.launch = DependentLaunch(device, kernel, grid, THREADS, (self._networks,))
-
-    def begin(self, first_step: int) -> None:
-        """Set the number of finished steps to `first_step`, on the current stream, and pack the
-        weights, which the update does from then on."""
-        self._begin_steps(self._grid, (THREADS,), (np.int64(first_step), self._networks))
 
 
 def hidden_matrices(optimizer: Optimizer, names: Iterable[str]) -> list[str]:
