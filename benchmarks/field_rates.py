@@ -14,18 +14,24 @@ from itertools import product
 
 import yaml
 from measuring.command_line import new_parser, start
-from measuring.field_runs import IMAGES, ImagePair, fit_and_render
+from measuring.field_runs import ImagePair, fit_and_render
+from measuring.images import DRAWING, PHOTO
 from measuring.measure import print_header, print_row
 
 from neuralfield.fields import FIELDS
+from neuralfield.images import read_image, resize_image
 from neuralfield.system.device import select_device
 
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
+IMAGES = {DRAWING: "grey", PHOTO: "rgb"}
+_ENLARGED = 4
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Print the images' mean fit and mean redraw for each field and rate."""
-    pairs = [ImagePair.shipped(name, arguments.side) for name in IMAGES]
+    sources = [read_image(path, mode=mode) for path, mode in IMAGES.items()]
+    sides = arguments.side, _ENLARGED * arguments.side
+    pairs = [ImagePair(*(resize_image(source, side) for side in sides)) for source in sources]
     device = select_device("cpu")
     print_header("field", *(f"{rate:g}" for rate in arguments.rates))
     for field, settings in product(arguments.fields, arguments.settings):

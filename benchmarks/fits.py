@@ -1,22 +1,27 @@
 """Measures fits of images: dB, seconds, and the stability at the end of the training.
 
     python benchmarks/fits.py --pictures kodak/*.png --output fits.md
+    python benchmarks/fits.py --config benchmarks/configs/sizes.yaml --fields hashgrid_400k \
+        --pictures kodak/*.png
 
-The networks are those of configs/photographs.yaml, or of another config. "lost at the end" is the
-largest drop of the whole image's dB below the best value so far within the last tenth of the steps,
-in which it is measured `--looks` times. Seconds are those of the steps alone.
+The networks are those of configs/photographs.yaml or of another config, with changed settings as in
+`--fields "hashgrid_180k steps=100"`, or presets. "lost at the end" is the largest drop of the whole
+image's dB below the best value so far within the last tenth of the steps, in which it is measured
+`--looks` times. Seconds are those of the steps alone.
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import yaml
 from measuring.command_line import new_parser, start
-from measuring.config_networks import ConfigNetworks
 from measuring.environment import describe
-from measuring.field_runs import LOOKS, Fit, fit, read_reduced
+from measuring.field_runs import LOOKS, Fit, fit
 from measuring.measure import Report, markdown_table
+from measuring.preset_network import PresetNetwork
 
+from neuralfield.images import ImageData, read_image, resize_image
 from neuralfield.system.device import select_device
 
 CONFIG = Path(__file__).parent / "configs" / "photographs.yaml"
@@ -26,23 +31,32 @@ _HEADER = ["network", "image", "parameters", "steps", "seconds", "fit, dB", "los
 
 def main(arguments: argparse.Namespace) -> int:
     """Measure each network on each image, and the means; for "lost", report the worst image."""
-    networks = ConfigNetworks.chosen(arguments)
-    images = {path.stem: read_reduced(path, arguments.side) for path in arguments.pictures}
+    names = arguments.fields or yaml.safe_load(arguments.config.read_text())["fields"]
+    networks = [PresetNetwork.read(name, arguments.config) for name in names]
+    images = {path.stem: _read_reduced(path, arguments.side) for path in arguments.pictures}
     device, report = select_device(arguments.device), Report()
     lines = []
-    for name in networks.names:
+    for network in networks:
         rows = []
         for image_name, image in images.items():
-            field, training = networks.settings(name, image)
-            rows.append(fit(image, field, training, device, arguments.threads, arguments.looks))
-            report.add("fits", image_name, name, **rows[-1]._asdict())
-            lines.append(_line(name, image_name, rows[-1]))
+            settings = network.settings(image)
+            rows.append(fit(image, *settings, device, arguments.threads, arguments.looks))
+            report.add("fits", image_name, network.text, **rows[-1]._asdict())
+            lines.append(_line(network.text, image_name, rows[-1]))
         means = Fit(*np.mean(rows, axis=0).tolist())
         whole = means._replace(lost_db=max(row.lost_db for row in rows))
-        lines.append(_line(f"**{name}**", "mean, and the most lost", whole))
+        lines.append(_line(f"**{network.text}**", "mean, and the most lost", whole))
     report.tables.append(markdown_table(_HEADER, lines))
     found = describe(device) | {"looks at the last tenth of the steps": arguments.looks}
     return report.publish(found, arguments.output)
+
+
+def _read_reduced(path: Path, side_px: int | None) -> ImageData:
+    """Read an image, its longer side reduced to `side_px` if it is larger."""
+    image = read_image(path)
+    if side_px is None or side_px >= max(image.width, image.height):
+        return image
+    return resize_image(image, side_px)
 
 
 def _line(network: str, image: str, found: Fit) -> list[str]:
@@ -58,7 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--pictures", nargs="+", type=Path, required=True, help="image files")
     add("--side", type=int, help="reduce longer sides to this many pixels")
-    ConfigNetworks.add_options(parser, CONFIG)
+    add("--config", type=Path, default=CONFIG, help="YAML file with the networks")
+    add("--fields", nargs="+", help="names in the config, with changed settings (default: all)")
     add("--looks", type=int, default=LOOKS, help="measurements in the last tenth of the steps")
     return parser
 

@@ -9,30 +9,28 @@ preset or a network of config.yaml, followed by changed settings. The given phot
 into the pages of a set in turn. Settings are tuned on set a and evaluated on set b
 (measuring/page_layouts.py). Gains over the best filter are given for the whole page, for its
 drawing and for its photograph, in dB. Specks are those of the drawing, in levels of 255; see
-measuring/artefacts.py. `--save FOLDER` writes the renders and the references.
+measuring/artefacts.py.
 """
 
 import argparse
-import sys
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 from measuring.artefacts import Artefacts
 from measuring.command_line import new_parser, start
-from measuring.field_runs import ImagePair, fit_and_render
+from measuring.field_runs import FILTERS, ImagePair
 from measuring.measure import print_header, print_row
 from measuring.page_layouts import PAGES, mixed_page, photograph_place
 from measuring.preset_network import PresetNetwork
 
-from neuralfield.images import ImageData, read_image, resize_image, write_image
+from neuralfield.images import read_image, resize_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.system.device import select_device
 
-_FILTERS = ("lanczos", "bicubic", "back_projection")
 _HEADER = (
     *("network", "page", "render, dB", "over the best filter", "drawing", "photograph"),
-    *("specks", "core seconds"),
+    *("specks", "seconds"),
 )
 
 
@@ -46,7 +44,7 @@ class MixedPage:
         self._truth = truth.values()
         self._is_photograph = np.zeros((side * factor, side * factor), bool)
         self._is_photograph[photograph_place(name, kind, side * factor)] = True
-        filters = [self.parts_db(self.pair.enlarged(filter).values()) for filter in _FILTERS]
+        filters = [self.parts_db(self.pair.enlarged(filter).values()) for filter in FILTERS]
         self.best_db = np.max(filters, axis=0)
 
     def parts_db(self, values: np.ndarray) -> list[float]:
@@ -72,24 +70,15 @@ def main(arguments: argparse.Namespace) -> None:
     }
     print(f"{device.name}, {arguments.threads} threads; set {arguments.set}\n")
     print_header(*_HEADER)
-    if arguments.save is not None:
-        arguments.save.mkdir(parents=True, exist_ok=True)
-        for kind, page in pages.items():
-            write_image(arguments.save / f"truth_{kind}.png", page.pair.truth)
-    for number, network in enumerate(networks, 1):
+    for network in networks:
         rows = []
         for kind, page in pages.items():
-            field, training = network.settings(page.pair.small)
-            found = fit_and_render(page.pair, field, training, device, "auto", arguments.threads)
-            if found.values is None:
-                sys.exit(f"{network.text}: diverged on {kind}")
-            values = np.clip(found.values, 0, 1)
-            over_db = page.parts_db(values) - page.best_db
-            rows.append([found.render_db, *over_db, page.specks(values), found.core_seconds])
+            (values,), seconds = network.renders(page.pair, device, arguments.threads)
+            values = np.clip(values, 0, 1)
+            parts_db = page.parts_db(values)
+            over_db = parts_db - page.best_db
+            rows.append([parts_db[0], *over_db, page.specks(values), seconds])
             print_row(network.text, kind, *_cells(rows[-1]))
-            if arguments.save is not None:
-                render = ImageData.from_values(values, "rgb", 8)
-                write_image(arguments.save / f"{number}_{kind}.png", render)
         print_row(f"**{network.text}**", "mean", *_cells(np.mean(rows, axis=0).tolist()))
 
 
@@ -110,7 +99,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--side", type=int, default=200, help="side of the training images in pixels")
     add("--factor", type=int, default=4, help="how many times larger the renders are")
-    add("--save", type=Path, metavar="FOLDER", help="where renders are kept")
     return parser
 
 

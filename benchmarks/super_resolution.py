@@ -17,7 +17,6 @@ processor; published numbers are for images of the original size.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from measuring import bicubic
 from measuring.command_line import new_parser, start
-from measuring.field_runs import ImagePair, fit_and_render
+from measuring.field_runs import ImagePair
 from measuring.images import images_in_folder
 from measuring.measure import print_header, print_row
 from measuring.preset_network import PresetNetwork
@@ -82,10 +81,7 @@ def _enlarged(
     corrected = bicubic.back_projected(lanczos, small, factor)
     yield ("lanczos, back-projected", "bicubic known"), corrected
     for network in networks:
-        field, training = network.settings(pair.small)
-        values = fit_and_render(pair, field, training, device, "auto", threads).values
-        if values is None:
-            sys.exit(f"{network.text}: diverged")
+        (values,), _ = network.renders(pair, device, threads)
         yield (network.text, "box"), values
         corrected = bicubic.back_projected(np.clip(values, 0, 1), small, factor)
         yield (network.text, "bicubic known"), corrected

@@ -13,9 +13,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from measuring.line_drawings import Curve, Paper, through
+from measuring.line_drawings import DRAWINGS, Curve, Paper, line_drawing, through
 
-SETS = ("a", "b", "a_fine", "b_fine")
 _TRAINING_SIDE_PX = 200
 _BOLD = 1.9
 """Factor on the widths of lines, letters and gaps in comparison with the fine sets."""
@@ -367,8 +366,14 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
 }
 
 
+SETS = {**dict.fromkeys(("a", "b", "a_fine", "b_fine"), tuple(KINDS)), "curves": tuple(DRAWINGS)}
+"""The names of the drawings of each set; those of the last one are in line_drawings.py."""
+
+
 def drawing_of(kind: str, name: str, side_px: int) -> np.ndarray:
-    """Return one of `KINDS` of a set; float32, shape (side_px, side_px, 1), 0 is black, 1 white."""
+    """Return a drawing of a set; float32, shape (side_px, side_px, 1), 0 is black, 1 is white."""
+    if name == "curves":
+        return line_drawing(kind, side_px)
     sheet = Sheet(name, kind, side_px)
     KINDS[kind](sheet)
     return sheet.paper.values()

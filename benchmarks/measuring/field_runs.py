@@ -1,30 +1,24 @@
 """Fields trained on an image and measured: at its own size, or against a larger true image."""
 
-import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from measuring.images import DRAWING, PHOTO
 from measuring.ours import TrainingSteps, fit_db, image_task, lost_db
 from neuralfield.images import ImageData
-from neuralfield.images.image_file import read_image
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import resize_image
 from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.image_task import ImageTask
 
-IMAGES = {"lion cub": (DRAWING, "grey"), "savannah": (PHOTO, "rgb")}
+FILTERS = ("lanczos", "bicubic", "back_projection")
 LOOKS = 10
 """Default number of measurements of the fit in the last tenth of a training."""
-
-_ENLARGED = 4
 
 
 class Fit(NamedTuple):
@@ -60,16 +54,16 @@ class ImagePair:
     small: ImageData
     truth: ImageData
 
-    @classmethod
-    def shipped(cls, name: str, side_px: int) -> "ImagePair":
-        """Return the pair of one of `IMAGES`, whose longer side is reduced to `side_px`."""
-        path, mode = IMAGES[name]
-        source = read_image(path, mode=mode)
-        return cls(resize_image(source, side_px), resize_image(source, _ENLARGED * side_px))
+    @cached_property
+    def filters_db(self) -> dict[str, float]:
+        """The PSNR of the training image enlarged with each of `FILTERS`, in dB."""
+        truth = self.truth.values()
+        return {name: psnr_db(self.enlarged(name).values(), truth) for name in FILTERS}
 
-    def filter_db(self, name: str) -> float:
-        """Return the PSNR of the training image enlarged with a filter, in dB."""
-        return psnr_db(self.enlarged(name).values(), self.truth.values())
+    @property
+    def best_filter_db(self) -> float:
+        """The PSNR of the filter that is closest to the true image."""
+        return max(self.filters_db.values())
 
     def enlarged(self, name: str) -> ImageData:
         """Return the training image enlarged to the true image's size with a filter."""
@@ -88,26 +82,14 @@ class RenderedFit:
         PSNR at the true image's size.
     seconds : float
         Time of the steps alone.
-    core_seconds : float
-        Time of all processor cores together.
     values : ndarray of float32, shape (height, width, channels), or None
         The render at the true image's size; None if the training diverged.
     """
 
     fit_db: float
     render_db: float
-    parameters: int
     seconds: float
-    core_seconds: float
     values: np.ndarray | None
-
-
-def read_reduced(path: Path, side_px: int | None) -> ImageData:
-    """Read an image, its longer side reduced to `side_px` if it is larger."""
-    image = read_image(path)
-    if side_px is None or side_px >= max(image.width, image.height):
-        return image
-    return resize_image(image, side_px)
 
 
 def fit(
@@ -156,19 +138,16 @@ def fit_and_render(
     """
     task = image_task(pair.small, field, training)
     with np.errstate(all="ignore"), TrainingSteps(task, device, engine, threads) as steps:
-        start_s = time.process_time()
         seconds = steps.timed_s(task.training.steps)
-        core_seconds = time.process_time() - start_s
-        arrays, parameters = steps.arrays(), steps.trainer.network.parameter_count
-    times = seconds, core_seconds
+        arrays = steps.arrays()
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        return RenderedFit(float("nan"), float("nan"), parameters, *times, None)
+        return RenderedFit(float("nan"), float("nan"), seconds, None)
     record = {"precision": "float32", "footprint": task.training.supervision == "footprint"}
     model = Model(task.field, task.shape, task.mode, arrays, record)
-    if isinstance(task, ImageTask) and task.is_corrected:
+    if task.is_corrected:
         scale = task.residual_scale
         residual = find_residual(model, task.values, scale, device=device, threads=threads)
         model = replace(model, residual=residual)
     values = render(model, pair.truth.width, pair.truth.height, device=device, threads=threads)
     render_db = psnr_db(values, pair.truth.values())
-    return RenderedFit(fit_db(arrays, task, device), render_db, parameters, *times, values)
+    return RenderedFit(fit_db(arrays, task, device), render_db, seconds, values)

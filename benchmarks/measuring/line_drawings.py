@@ -1,13 +1,6 @@
-"""Line drawings made of curves, as references for renders of any size.
+"""Line drawings made of curves, as references for renders of any size."""
 
-    python benchmarks/measuring/line_drawings.py --folder drawings --side 1000
-
-writes them as PNG files.
-"""
-
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -173,25 +166,11 @@ def draw_waves(paper: Paper) -> None:
         paper.stroke(np.stack([x, y], 1), 0.003 + 0.0008 * index)
 
 
-def draw_contours(paper: Paper) -> None:
-    """Draw two hills of a map: dashed lines a third of a training pixel wide, which is all grey."""
-    t = np.linspace(0, 2 * np.pi, 2400, endpoint=False)
-    for x, y, lobes in ((0.3, 0.34, 3), (0.66, 0.68, 2)):
-        for index in range(8):
-            r = (0.04 + 0.032 * index) * (1 + 0.18 * np.sin(lobes * t + 0.3 * index))
-            ring = np.stack([x + r * np.cos(t), y + 0.9 * r * np.sin(t)], 1)
-            dashes = 6 + 5 * index
-            for start in range(dashes):
-                first, last = (int(len(t) * (start + end) / dashes) for end in (0, 0.62))
-                paper.stroke(ring[first:last], 0.0017, tapered=False)
-
-
 DRAWINGS: dict[str, Callable[[Paper], None]] = {
     "roses": draw_roses,
     "leaves": draw_leaves,
     "cats": draw_faces,
     "waves": draw_waves,
-    "contours": draw_contours,
 }
 
 
@@ -200,19 +179,3 @@ def line_drawing(name: str, side_px: int) -> np.ndarray:
     paper = Paper(side_px)
     DRAWINGS[name](paper)
     return paper.values()
-
-
-def main() -> None:
-    """Write all drawings."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where to write them")
-    parser.add_argument("--side", type=int, default=1000, help="pixels of a side (default: 1000)")
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name in DRAWINGS:
-        grey = np.round(255 * line_drawing(name, arguments.side)[:, :, 0]).astype(np.uint8)
-        Image.fromarray(grey).save(arguments.folder / f"{name}.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -211,40 +211,6 @@ class Report:
             sections.append("WRONG:\n\n" + "\n".join(f"- {line}" for line in self.failures))
         return "\n\n".join([*sections, *self.tables]) + "\n"
 
-    def resume(self, output: Path, environment: dict[str, Any]) -> None:
-        """Load the results of an earlier run with the same machine, versions and options.
-
-        Parameters
-        ----------
-        output : Path
-            The Markdown file of the earlier run; entries are in the JSON file beside it.
-        environment : dict
-            The environment of this run; the date of the start of the first run is added to it.
-
-        Raises
-        ------
-        SystemExit
-            If anything but the date differs.
-        """
-        earlier = json.loads(output.with_suffix(".json").read_text())
-        dates, before = ("date (UTC)", "begun (UTC)"), earlier["environment"]
-        for name in sorted({*environment, *before} - {*dates}):
-            if environment.get(name) != before.get(name):
-                raise SystemExit(
-                    f"{output}: cannot go on with a report of another {name}: it has "
-                    f"{before.get(name)}, this is {environment.get(name)}; choose another --output"
-                )
-        environment["begun (UTC)"] = before.get(dates[1], before[dates[0]])
-        self.entries += [entry for entry in earlier["entries"] if "left_out" not in entry]
-        self.failures += earlier["failures"]
-
-    def has(self, row: str, system: str) -> bool:
-        """Return whether a system's row has been measured."""
-        return any(
-            (entry["row"], entry["system"]) == (row, system) and "left_out" not in entry
-            for entry in self.entries
-        )
-
     def json(self, environment: dict[str, Any]) -> str:
         """Return all entries as JSON."""
         whole = {"environment": environment, "failures": self.failures, "entries": self.entries}

@@ -55,34 +55,6 @@ def test_the_benchmark_of_processors_measures_steps_and_rendering(tmp_path: Path
     assert all(e["milliseconds"] > 0 for e in timed)
 
 
-@pytest.mark.slow
-def test_the_benchmark_of_protocols_measures_every_row_whose_images_are_given(tmp_path: Path):
-    report = tmp_path / "report.md"
-    resources = ROOT / "workflow" / "resources"
-    images = ("--div2k", str(resources), "--drawing", str(resources / "lion_cub.png"))
-    options = ("--quick", "--device", "cpu", "--threads", "1", "--rows", "siren", "hashgrid")
-    command = [sys.executable, "benchmarks/protocols.py", *images, *options]
-    command += ["--output", str(report)]
-    environment = clean_environment() | {"PYTHONPATH": "scripts:workflow"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    kept = report.read_text()
-    assert kept in done.stdout
-    assert kept.startswith("- date (UTC)") and "- commit: " in kept
-    _, _, *rows = [line.split("|") for line in kept.splitlines() if line.startswith("|")]
-    count = len(list(resources.glob("*.png")))
-    assert [(row[1].strip(), row[2].strip()) for row in rows] == [
-        ("siren", "drawing, 24x24"),
-        ("hashgrid 16 x 2^12", "drawing, 24x24"),
-        ("siren", f"{count} of div2k, 24x24"),
-    ]
-    for row in rows:
-        theirs, ours, difference = (float(row[column]) for column in (6, 8, 9))
-        assert difference == pytest.approx(ours - theirs, abs=0.02)
-
-
 def test_specks_and_ringing_are_found_where_they_are():
     truth = np.zeros((40, 40, 1), np.float32)
     truth[:, 20:] = 1
