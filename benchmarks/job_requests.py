@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-_ONE_BY_ONE = re.compile(r"(train_batch|train_tiles(?:_segment)?)_.+")
+_ONE_BY_ONE = re.compile(r"(train_batch|train_tiles)_.+")
 """The names of rules that are generated for single batches and jobs on tiles."""
 
 

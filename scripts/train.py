@@ -1,4 +1,4 @@
-"""Train a network on an image: a whole training, or one segment of it."""
+"""Train a network on an image."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from neuralfield.tasks.image_fit import read_task
 def main(
     pixels: Path, facts: Path, *, field: Mapping[str, Any], training: Mapping[str, Any], **job: Any
 ) -> None:
-    """Train until the end of a segment; the last segment writes the network.
+    """Train, and write the network and its training's history, record and checkpoints.
 
     `field` and `training` are the settings of the network and of its training; ``**job`` is passed
     to `entry.training.train_task`.

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from entry.training import JobConditions, ProgressLog, logging_kept_results, publish_to
+from entry.training import JobConditions, ProgressLog, logging_kept_results
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit_batch
@@ -61,7 +62,7 @@ def main(
             field = {key: value for key, value in settings.items() if key != "training"}
             files = image / "pixels.csv", image / "picture.json"
             task = read_task(*files, field, settings["training"])
-            publish = publish_to(outputs, run)
+            publish = publishing(outputs, run)
             trainings.append(Training(task, run, publish, name=own_name, outputs=outputs))
         fit_batch(trainings, min(conditions.cores, len(networks)))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +9,10 @@ from shutil import rmtree
 from typing import Any
 
 from entry.job import run_job
-from entry.training import JobConditions, ProgressLog, logging_kept_results, publish_to
+from entry.training import JobConditions, ProgressLog, logging_kept_results
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
+from neuralfield.rendering.publishing import publishing
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
@@ -63,7 +63,6 @@ class TilesProgress(ProgressLog):
         """Record that trainings start; the trainings of all tiles have the same number of steps."""
         first = trainings[0]
         self.steps = self.file.steps = self.tiles * first.task.training.steps
-        self.file.until_step = self.tiles * first.last_step
 
     def end(self, trainings: Sequence[Training]) -> None:
         """Record that trainings have ended, now or in an earlier attempt."""
@@ -95,10 +94,9 @@ def main(
     training: Mapping[str, Any],
     threads: int,
     name: str,
-    segment: int = 1,
     log_path: Path | None = None,
 ) -> None:
-    """Train on each tile until the end of a segment; the last segment writes the networks.
+    """Train on each tile, and write its network.
 
     The tiles are windows of the image that ``unpack.py`` wrote. They are trained as ``train.py``
     trains on an image, and the resulting bytes do not depend on the other tiles of the job. The
@@ -111,7 +109,7 @@ def main(
     tiles = [tile for together in listed for tile in together]
     conditions = JobConditions(training, threads)
     progress = TilesProgress(name, len(tiles), log_path)
-    job = _Job(folder, segment, conditions, conditions.heat_guard(progress.say), progress)
+    job = _Job(folder, conditions, conditions.heat_guard(progress.say), progress)
     about = read_facts(facts)
 
     def read(tile: Tile) -> Task:
@@ -139,8 +137,8 @@ def main(
             else:
                 _forget_states(trainings)
                 for tile, _ in group:
-                    own, names = folder / "tiles" / tile.name, job.outputs_of(tile).values()
-                    names = [path.relative_to(own).as_posix() for path in names]
+                    own = folder / "tiles" / tile.name
+                    names = [path.name for path in outputs_in(own).values()]
                     digests[tile.name] = recorder.submit(digests_of, own, names)
             progress.end(trainings)
     if failures:
@@ -154,7 +152,6 @@ class _Job:
     """The folder, conditions and progress that the trainings of all tiles of a job share."""
 
     folder: Path
-    segment: int
     conditions: JobConditions
     heat: HeatGuard | None
     progress: TilesProgress
@@ -168,7 +165,6 @@ class _Job:
         )
         run = conditions.execution(
             own,
-            self.segment,
             progress=partial(self.progress.add_row, tile=tile.name),
             say=partial(self.progress.say_of_tile, tile=tile.name),
             heat=self.heat,
@@ -180,23 +176,8 @@ class _Job:
         if found:
             run.note(line)
             run.found_settings = found.training
-        outputs = self.outputs_of(tile)
-        return Training(
-            task,
-            run,
-            publish_to(outputs, run),
-            task.training.steps * self.segment // settings.get("segments", 1),
-            own / "segments" / str(self.segment - 1) if self.segment > 1 else None,
-            name=f"{self.progress.name} / {tile.name}",
-            outputs=outputs,
-        )
-
-    def outputs_of(self, tile: Tile) -> dict[str, Path]:
-        """Return the published outputs of a tile: the segment, or the finished training."""
-        own = self.folder / "tiles" / tile.name
-        if self.segment < self.conditions.training.get("segments", 1):
-            return {"segment_folder": own / "segments" / str(self.segment)}
-        return outputs_in(own)
+        name, outputs = f"{self.progress.name} / {tile.name}", outputs_in(own)
+        return Training(task, run, publishing(outputs, run), name=name, outputs=outputs)
 
 
 def _forget_states(trainings: Sequence[Training]) -> None:
@@ -204,8 +185,6 @@ def _forget_states(trainings: Sequence[Training]) -> None:
     for run in (training.execution for training in trainings):
         if run.kept_folder and has_kept_results(run.kept_folder):
             rmtree(run.state_folder, ignore_errors=True)
-            with suppress(OSError):  # another segment's state may be in it
-                run.state_folder.parent.rmdir()
 
 
 def _read_ahead(
@@ -229,6 +208,5 @@ if __name__ == "__main__":
             "training": {**job.params.training, **job.params.execution},
             "name": f"{job.params.work['image']} / {job.params.work['network']}",
             "log_path": Path(job.log[0]),
-            "segment": job.params.work["segment"],
         },
     )

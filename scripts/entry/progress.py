@@ -37,7 +37,6 @@ class Progress:
     # steps taken, and steps of the whole training
     step: int
     steps: int
-    until_step: int  # the last step of this job, which may train only a segment
     measured: str = ""
     """The measure of the task with its unit; empty before the first row of the history."""
     seconds: float = 0.0  # time of all steps so far, including earlier attempts
@@ -45,18 +44,18 @@ class Progress:
 
     @property
     def has_all_steps(self) -> bool:
-        """Whether the steps of this job are complete, and only its outputs are left to be written.
+        """Whether the steps are complete, and only the outputs are left to be written.
 
         The outputs may take longer than the steps, because they include the correction of renders.
         """
-        return self.step >= self.until_step
+        return self.step >= self.steps
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until the last step of this job; None if the rate is not known yet."""
+        """The seconds until the last step; None if the rate is not known yet."""
         if not self.steps_per_s:
             return None
-        return max(0, self.until_step - self.step) / self.steps_per_s
+        return max(0, self.steps - self.step) / self.steps_per_s
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -79,8 +78,8 @@ class ProgressFile:
     The file is replaced atomically, but not synced, because it is not needed after a crash.
     """
 
-    def __init__(self, path: Path | None, steps: int, until_step: int) -> None:
-        self.path, self.steps, self.until_step = path, steps, until_step
+    def __init__(self, path: Path | None, steps: int) -> None:
+        self.path, self.steps = path, steps
         self._measured = ""
         self._next_write_s = 0.0
         self._start: tuple[float, int] | None = None
@@ -97,14 +96,12 @@ class ProgressFile:
         now_s = time.monotonic()
         if self._start is None or step < self._start[1]:  # a training that diverged was rolled back
             self._start = (now_s, step)
-        if self.path is None or (now_s < self._next_write_s and step < self.until_step):
+        if self.path is None or (now_s < self._next_write_s and step < self.steps):
             return
         self._next_write_s = now_s + _SECONDS_BETWEEN_WRITES
         passed_s, taken = now_s - self._start[0], step - self._start[1]
         rate = round(taken / passed_s, 4) if taken and passed_s else 0.0
-        progress = Progress(
-            step, self.steps, self.until_step, self._measured, round(seconds, 2), rate
-        )
+        progress = Progress(step, self.steps, self._measured, round(seconds, 2), rate)
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             temporary.write_text(json.dumps(asdict(progress)))

@@ -5,7 +5,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from neuralfield.system.kept import FOLDER_NAME, has_kept_results
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution, Publish
-from neuralfield.training.results import publish_segment
+from neuralfield.training.loop import Execution
 from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -37,12 +35,10 @@ class ProgressLog:
     For the file see `entry.progress.ProgressFile`. Messages to the user begin with `name`.
     """
 
-    def __init__(
-        self, name: str, steps: int, log_path: Path | None, until_step: int | None = None
-    ) -> None:
+    def __init__(self, name: str, steps: int, log_path: Path | None) -> None:
         self.name, self.steps = name, steps
         path = progress_path(log_path) if log_path else None
-        self.file = ProgressFile(path, steps, until_step or steps)
+        self.file = ProgressFile(path, steps)
         self.next_line_s = 0.0
 
     def row(self, step: int, measured: str, details: str) -> None:
@@ -85,24 +81,17 @@ class JobConditions:
     def heat_guard(self, say: Callable[[str], None]) -> HeatGuard | None:
         return guard_gpu(self.training.get("max_temperature_celsius"), self.device, say)
 
-    def execution(self, folder: Path, segment: int = 1, **others: Any) -> Execution:
+    def execution(self, folder: Path, **others: Any) -> Execution:
         """Return the conditions of the training of a folder; `others` are those of its own."""
         return Execution(
             device=self.device,
-            state_folder=folder / ".state" / f"segment_{segment}",
+            state_folder=folder / ".state",
             kept_folder=folder / FOLDER_NAME,
             engine=self.training.get("engine", "auto"),
             checkpoint_interval_s=self.training["checkpoint_interval_s"],
             leave_at_s=self.leave_at_s,
             **{"threads": self.cores, **others},
         )
-
-
-def publish_to(outputs: Mapping[str, Path], run: Execution) -> Publish:
-    """Return a function that writes the outputs: a segment, or the results of a training."""
-    if "segment_folder" in outputs:
-        return partial(publish_segment, **outputs)
-    return publishing(outputs, run)
 
 
 @contextlib.contextmanager
@@ -125,7 +114,7 @@ def _naming_budgets(training: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except TimeLimitReached as pause:
-        if "time_limit_s" not in training or training.get("segments") != 1:  # or a table
+        if "time_limit_s" not in training or "engine" not in training:  # or a table
             raise
         instead = f"budget={training['time_limit_s']:g} ends with an image after that time"
         raise Interrupted(f"{pause}; {instead}") from pause
@@ -138,10 +127,8 @@ def training_arguments(job: Any) -> dict[str, Any]:
         "training": training,
         "folder": Path(job.params.state).parent,
         "threads": job.threads,
-        "name": " / ".join(text for key, text in job.wildcards.items() if key != "segment"),
+        "name": " / ".join(job.wildcards),
         "log_path": Path(job.log[0]),
-        "segment": int(job.wildcards.get("segment", training.get("segments", 1))),
-        "earlier_segment": next(map(Path, job.input.get("earlier", ())), None),
         **paths_of(job.output),
     }
 
@@ -155,13 +142,10 @@ def train_task(
     name: str,
     log_path: Path | None = None,
     previews: bool = False,
-    segment: int = 1,
-    earlier_segment: Path | None = None,
     **outputs: Path,
 ) -> None:
-    """Train until the end of a segment.
+    """Train, and write the `outputs` of `outputs_in`.
 
-    The last segment writes the `outputs` of `outputs_in`; earlier segments write `segment_folder`.
     The time that `make_task` takes to read the data counts towards the time limit. `folder` has the
     state to resume from. Results are kept beside it, and are published from there if the same
     training has finished before. Progress is written beside the job's log and, with `previews`,
@@ -173,12 +157,10 @@ def train_task(
         conditions = JobConditions(training, threads)
         device, cores = conditions.device, conditions.cores
         task = make_task()
-        if "segment_folder" not in outputs:
-            stack.enter_context(compile_ahead(task, device))
+        stack.enter_context(compile_ahead(task, device))
         task, found, line = within_budget(task, training, device, cores, folder)
         steps, measure = task.training.steps, task.measure
-        until_step = steps * segment // training.get("segments", 1)
-        progress = ProgressLog(name, steps, log_path, until_step)
+        progress = ProgressLog(name, steps, log_path)
 
         def add_row(row: Mapping[str, float]) -> None:
             measured = measure.format.format(row[measure.name])
@@ -191,7 +173,6 @@ def train_task(
             watchers.append(preview.update)
         run = conditions.execution(
             folder,
-            segment,
             progress=add_row,
             say=progress.say,
             heat=conditions.heat_guard(progress.say),
@@ -200,5 +181,4 @@ def train_task(
         if found:
             run.note(line)
             run.found_settings = found.training
-        publish, earlier = publish_to(outputs, run), earlier_segment
-        fit(task, run, publish, until_step=until_step, earlier_segment=earlier, outputs=outputs)
+        fit(task, run, publishing(outputs, run), outputs=outputs)

@@ -241,7 +241,6 @@ class FinishedWorkflow:
         self.targets += ["tables", "classifiers", "edges", "results/tiny/decoded.png"]
         settings = self.workspace.settings
         settings["tables"]["slope"] |= {"network": {"widths": [2]}, "sizes": [[3]]}
-        cut = settings["fields"]["siren"] | {"training": {"segments": 2}}
         layers = [
             {"name": "a", "layer_type": "Linear", "shape": [3, 2], "weights": [0.1] * 6},
             {"name": "b", "layer_type": "Tanh"},
@@ -251,15 +250,14 @@ class FinishedWorkflow:
         self.workspace.path("model.json").write_text(json.dumps({"layers": layers}))
         settings["fields"] = {
             "siren": settings["fields"]["siren"],
-            "cut": cut,
             "old": {"type": "imported", "path": "model.json"},
         }
         settings["images"] |= {
-            "tiny": {"path": "tiny.png", "size": 16, "fields": ["siren", "cut", "old"]},
+            "tiny": {"path": "tiny.png", "size": 16, "fields": ["siren", "old"]},
             "large": {
                 "path": "tiny.png",
                 "tiles": {"size": 16, "overlap": 5},
-                "fields": ["cut"],
+                "fields": ["siren"],
             },
         }
         vary = {"random_seed": [1, 2]}

@@ -93,7 +93,7 @@ def test_what_is_different_of_its_training_is_what_the_schema_says():
         key for key in own if key not in usual or default(key) != usual[key].get("default")
     }
     assert messages == {key: default(key) for key in different}
-    missing = {"engine", "segments", "budget", "cpu_budget"}
+    missing = {"engine", "budget", "cpu_budget"}
     missing |= {"batch_pixels", "supervision", "footprint_points", "detail_share"}
     missing |= {"residual", "residual_scale"}
     assert set(usual) - set(own) == missing

@@ -92,10 +92,10 @@ def test_runs_that_compute_something_else_are_not(plan, vary):
     assert [len(runs) for runs in plan.next_start()] == [4, 4]
 
 
-def test_images_of_other_sizes_and_trainings_in_segments_or_with_a_budget_are_not(plan):
+def test_images_of_other_sizes_and_trainings_with_a_budget_are_not(plan):
     plan.images["b"]["size"] = 12
     assert plan.next_start() == [{"a 0", "a 1", "a 2"}, {"b 0", "b 1", "b 2"}]
-    for alone in ({"segments": 2}, {"budget": 60}, {"cpu_budget": 60}):
+    for alone in ({"budget": 60}, {"cpu_budget": 60}):
         plan.training = alone
         assert plan.next_start() == []
 

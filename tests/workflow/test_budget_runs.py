@@ -48,10 +48,9 @@ def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspa
 
 
 @pytest.mark.slow
-def test_tiles_share_the_steps_and_segments_go_on_with_them(workspace: Workspace):
+def test_tiles_share_the_steps(workspace: Workspace):
     workspace.settings["images"]["tiny"] = {"path": "tiny.png", "tiles": {"size": 16}}
     del workspace.settings["fields"]["plain"]
-    workspace.settings["training"]["segments"] = 2
     files = ("metrics.json", "timelapse.gif", "render_8.png")
     targets = [f"results/tiny/siren/{name}" for name in files]
     workspace.succeed(*targets, "--config", "budget=3")

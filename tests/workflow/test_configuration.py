@@ -201,7 +201,8 @@ def test_images_are_found_beside_the_snakefile(written):
             "learning_rate: .inf; expected auto or a number > 0",
         ),
         ("training.footprint_points", 65, "footprint_points: 65; expected a whole number from"),
-        ("training.segments", 21, "training.segments: 21; expected at most steps, which is 20"),
+        ("training.segments", 2, "training.segments: unknown key; expected one of"),
+        ("training.warmup_steps", 21, "warmup_steps: 21; expected at most steps, which is 20"),
         (
             "training.time_limit_s",
             50,

@@ -96,8 +96,6 @@ def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
     assert least < minutes(1, batch_pixels=0, steps=100_000) < minutes(0, batch_pixels=0)
     small = {"batch_pixels": 1, "supervision": "point", "steps": 1_000_000}
     assert least < minutes(1, **small) < minutes(1, engine="tape", **small)
-    whole, part = minutes(1, **small), minutes(1, segments=4, **small)
-    assert part - least == pytest.approx((whole - least) / 4, abs=1)
     assert minutes(0, batch_pixels=0, steps=10_000_000) == estimates.LONGEST_MINUTES
 
 
@@ -107,7 +105,6 @@ def test_a_budget_is_the_time_of_a_training(field):
 
     least, long = estimates.STARTING_MINUTES, {"steps": 10_000_000, "batch_pixels": 0}
     assert minutes(0, budget=3600, **long) == minutes(1, budget=3600, steps=1) == least + 60
-    assert minutes(0, budget=3600, segments=4) == least + 15
     assert minutes(0, cpu_budget=3600, **long) == least + 60 < minutes(1, cpu_budget=3600, **long)
     assert minutes(0, cpu_budget=1e6, steps=100) == minutes(0, steps=100)
 

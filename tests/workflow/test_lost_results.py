@@ -40,8 +40,7 @@ def small(tmp_path_factory) -> Workspace:
 def full(tmp_path_factory) -> Workspace:
     """Return a workspace with finished results of every kind."""
     workspace = Workspace(tmp_path_factory.mktemp("full"))
-    plain = without_kernels(segments=2)
-    workspace.settings["fields"] = {"siren": without_kernels(), "plain": plain}
+    workspace.settings["fields"] = {"siren": without_kernels(), "plain": without_kernels()}
     workspace.settings["timelapse"]["formats"] = ["gif"]
     workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
     workspace.settings["sweeps"] = {"two": {"fields": ["siren"], "vary": {"random_seed": [0, 1]}}}

@@ -35,7 +35,7 @@ SLOPE, BARS = "results/tables/slope", "results/classifiers/bars"
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Workspace:
-    """Return a workspace with tiles, segments, edges, two networks of a table and a classifier."""
+    """Return a workspace with tiles, edges, two networks of a table and a classifier."""
     workspace = Workspace(tmp_path_factory.mktemp("large"))
     adopt_large_settings(workspace)
     workspace.succeed(*TARGETS)
@@ -47,7 +47,6 @@ def adopt_large_settings(workspace: Workspace) -> None:
     workspace.settings["fields"] = fields
     workspace.settings["timelapse"] |= {"formats": ["gif"]}
     workspace.draw("other.png", seed=1)
-    workspace.settings["fields"]["parts"] = without_kernels(segments=2)
     tiles = {"size": 16, "overlap": 4}
     workspace.settings["images"] |= {
         "other": {"path": "other.png", "size": 16, "fields": ["own"]},
@@ -89,12 +88,6 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def flip_what_is_needed(path: Path) -> None:
-    """Flip a bit of a segment's file, and delete `.kept`, so that the next segment must read it."""
-    flip(path)
-    shutil.rmtree(next(folder / ".kept" for folder in path.parents if (folder / ".kept").exists()))
-
-
 def require_remedies(
     workspace: Workspace, damages: Mapping[str, object], *targets: str, rounds: int = 3
 ) -> None:
@@ -126,7 +119,7 @@ def require_remedies(
             if (folder / ".snakemake_timestamp").exists():
                 os.utime(folder / ".snakemake_timestamp")
     unnamed = {f"results/{name}" for name in damages}
-    folders = r"(/checkpoints|/comparison|/segments/\d)/.*"
+    folders = r"(/checkpoints|/comparison)/.*"
     outputs = {re.sub(r"(/tiles/\d+_\d+)/.*", r"\1.json", name) for name in unnamed}
     targets += (*ALWAYS, *{re.sub(folders, r"\1", name) for name in outputs})
     while (done := workspace.run(*targets)).returncode != 0 and (rounds := rounds - 1) >= 0:
@@ -202,7 +195,6 @@ def require_remedies(
         (
             TARGETS,
             {
-                "tiny/parts/segments/1/state.safetensors": flip_what_is_needed,
                 "tiny/own/training.json": cut,
                 "tiny/seed/history.csv": "tiny/own/history.csv",
                 "other/own/comparison/redraw.png": cut,
@@ -217,12 +209,11 @@ def require_remedies(
         ),
         (
             (
-                *made_of("tiny/parts", "tiny/own", "tiled/own", "other/own"),
+                *made_of("tiny/own", "tiled/own", "other/own"),
                 "tables",
                 f"{BARS}/curve.png",
             ),
             {
-                f"tiny/parts/segments/1/snapshots/{Path(SNAPSHOT).name}": flip_what_is_needed,
                 f"tiny/own/{SNAPSHOT}": f"tiny/seed/{SNAPSHOT}",
                 "tiled/picture.json": flip,
                 "other/pixels.csv": cut,

@@ -1,4 +1,4 @@
-"""Other ways to run: a user's own image, segments, imported weights, and kills."""
+"""Other ways to run: a user's own image, imported weights, and kills."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from workspace import ROOT, Workspace, succeed_in, without_kernels
+from workspace import ROOT, Workspace, succeed_in
 
 
 @pytest.mark.slow
@@ -27,13 +27,8 @@ def test_own_image(workspace: Workspace):
 
 
 @pytest.mark.slow
-def test_segments_imports_and_crops(workspace: Workspace):
-    """A training in segments ends with the same bytes as a training without."""
-    workspace.settings["fields"] = {
-        "whole": without_kernels(),
-        "cut": without_kernels(segments=3),
-        "old": {"type": "imported", "path": "model.json"},
-    }
+def test_imports_and_crops(workspace: Workspace):
+    workspace.settings["fields"] = {"old": {"type": "imported", "path": "model.json"}}
     workspace.settings["render"]["crops"] = {"eye": {"box": [0.25, 0, 0.5, 1], "size": 9}}
     layers = [
         {"name": "a", "layer_type": "Linear", "shape": [3, 2], "weights": [0.1] * 6},
@@ -43,14 +38,9 @@ def test_segments_imports_and_crops(workspace: Workspace):
     ]
     workspace.path("model.json").write_text(json.dumps({"layers": layers}))
     made = ("metrics.json", "render_8.png", "crop_eye.png", "view.html")
-    targets = [f"results/tiny/{field}/model.safetensors" for field in ("whole", "cut")]
-    targets += [f"results/tiny/old/{name}" for name in made]
+    targets = [f"results/tiny/old/{name}" for name in made]
     workspace.succeed(*targets)
     results = workspace.path("results/tiny")
-    assert (results / "cut/segments/2/state.safetensors").exists()
-    assert not (results / "cut/segments/3").exists()
-    model = "model.safetensors"
-    assert (results / "cut" / model).read_bytes() == (results / "whole" / model).read_bytes()
     assert json.loads((results / "old/metrics.json").read_text())["steps"] is None
     names = {*made, "model.safetensors", "comparison", ".renders"}
     assert {path.name for path in (results / "old").iterdir()} == names

@@ -95,11 +95,11 @@ def test_a_combination_that_does_not_exist_is_refused(swept):
 
 
 def test_a_refused_combination_names_its_sweep(swept):
-    swept.settings["sweeps"]["widths"]["vary"]["segments"] = [1, 9]
+    swept.settings["sweeps"]["widths"]["vary"]["warmup_steps"] = [1, 9]
     done = swept.run("--dry-run")
     assert done.returncode != 0 and "Traceback" not in done.stdout
     assert (
-        "config.yaml: sweeps.widths: segments of siren+segments=9+width=4+random_seed=0: 9;"
+        "config.yaml: sweeps.widths: warmup_steps of siren+warmup_steps=9+width=4+random_seed=0: 9;"
         " expected at most steps, which is 3;"
     ) in done.stdout
 

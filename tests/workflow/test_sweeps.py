@@ -213,9 +213,9 @@ def test_an_image_may_be_left_to_sweeps(written):
         ({"include": [{"width": [4]}]}, "include.0.width: [4]; expected a whole number >= 1"),
         ({"include": [{"image": "x", "width": 4}]}, "include.0.image: 'x'; expected one of the"),
         (
-            {"vary": {"segments": [1, 21], "random_seed": [0, 1]}},
-            "config.yaml: sweeps.s: segments of siren+segments=21+random_seed=0: 21; expected at"
-            " most steps, which is 20; exclude such combinations, or change the lists",
+            {"vary": {"warmup_steps": [1, 21], "random_seed": [0, 1]}},
+            "config.yaml: sweeps.s: warmup_steps of siren+warmup_steps=21+random_seed=0: 21;"
+            " expected at most steps, which is 20; exclude such combinations, or change the lists",
         ),
         (
             {"vary": {"steps": list(range(1, 9)), "random_seed": list(range(5000))}},
@@ -233,7 +233,7 @@ def test_complaint(written, change, complaint):
 
 
 def test_one_reason_is_reported_once(written):
-    written["sweeps"]["s"]["vary"] = {"segments": [21, 22], "random_seed": list(range(9))}
+    written["sweeps"]["s"]["vary"] = {"warmup_steps": [21, 22], "random_seed": list(range(9))}
     assert len(complaints(written)) == 1
 
 

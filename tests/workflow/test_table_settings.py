@@ -27,7 +27,6 @@ from neuralfield.tasks.training_settings import HOW_AND_WHERE, SampleTraining
         ("scale_inputs", "log", "expected standard, range or none"),
         ("held_out_share", 1, "tables.rows.held_out_share: 1; expected a number >= 0 and below 1"),
         ("training.batch_pixels", 9, "training.batch_pixels: unknown key; expected one of device"),
-        ("training.segments", 2, "tables.rows.training.segments: unknown key"),
         ("training.warmup_steps", 2001, "rows.training.warmup_steps: 2001; expected at most steps"),
         (
             "training.loss",

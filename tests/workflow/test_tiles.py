@@ -162,19 +162,17 @@ def test_another_measure_trains_nothing_again(tiled):
 
 
 @pytest.mark.slow
-def test_segments_and_black_and_white(workspace: Workspace):
-    """Tiles in segments, beside an image without tiles."""
+def test_tiles_in_black_and_white(workspace: Workspace):
+    """Tiles of two levels, beside an image without tiles."""
     line = np.zeros((20, 40), np.uint8)
     line[8:11] = 255
     Image.fromarray(line).save(workspace.path("line.png"))
     workspace.settings["fields"] = {"siren": without_kernels()}
-    workspace.settings["training"]["segments"] = 2
     tiles = {"size": 24}
     workspace.settings["images"]["line"] = {"path": "line.png", "tiles": tiles}
     targets = ("results/line/siren/metrics.json", "results/tiny/siren/model.safetensors")
     workspace.succeed(*targets)
     folder = workspace.path("results/line/siren")
-    assert (folder / "tiles/0_1/segments/1/state.safetensors").exists()
     assert json.loads((folder / "metrics.json").read_text())["wrong_pixels"] is not None
     assert workspace.planned(*targets) == {}
 

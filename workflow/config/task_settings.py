@@ -30,7 +30,7 @@ def outside_their_limits(
     """
     for key, limit_key in _LIMITS.items():
         if limit_key == "steps" and "budget" in training:
-            continue  # a budget finds enough steps for the segments, and shortens a warm-up
+            continue  # a budget shortens a warm-up
         if training.get(key, 0) > training.get(limit_key, math.inf):
             expected = f"at most {limit_key}, which is {training[limit_key]:g}"
             remedy = f"lower {key}, or raise {limit_key}"

@@ -183,15 +183,14 @@ def limits_of(
 ) -> dict[ImageNetwork, int]:
     """Return the maximum number of runs in the batch of each run of a sweep.
 
-    Images in tiles, which are named in `tiled`, and trainings in segments are large and are not
-    batched. Trainings with a budget are not batched either, because their numbers of steps differ.
+    Images in tiles, which are named in `tiled`, are large and are not batched. Trainings with a
+    budget are not batched either, because their numbers of steps differ.
     """
     limits: dict[ImageNetwork, int] = {}
     for sweep in sweeps:
         for run in sweep.runs:
             training = fields[run.field]["training"]
-            is_large = run.image in tiled or training["segments"] > 1
-            if not (is_large or any(name in training for name in BUDGETS)):
+            if not (run.image in tiled or any(name in training for name in BUDGETS)):
                 limits[run] = max(limits.get(run, 1), sweep.batch)
     return limits
 

@@ -217,10 +217,10 @@ def batch_memory_mb(networks: Sequence[tuple[Settings, Settings]], threads: int,
 
 
 def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
-    """Return the time of the steps of a training, or of one of its segments."""
+    """Return the time of the steps of a training."""
     training = field["training"]
     if "budget" in training:
-        return training["budget"] / training["segments"]
+        return training["budget"]
     weights = weight_count(field)
     step_flop = 6 * weights * points_per_step(image, training)
     if gpus:
@@ -231,7 +231,7 @@ def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> flo
     work_s = training["steps"] * step_s
     if not gpus:
         work_s = min(work_s, training.get("cpu_budget", inf))
-    return work_s / training["segments"]
+    return work_s
 
 
 def table_weights(table: Settings) -> int:

@@ -30,12 +30,6 @@ class Inputs:
         """Return a function that returns a setting of the job's network."""
         return lambda wildcards: self.plan.network_of(wildcards)[key]
 
-    def earlier_segment(self, wildcards: Any) -> list[str]:
-        """Return the segment that a job continues from; empty for the first segment."""
-        segments = self.plan.network_of(wildcards)["training"]["segments"]
-        earlier = int(wildcards.get("segment", segments)) - 1
-        return [f"results/{{image}}/{{field}}/segments/{earlier}"] if earlier else []
-
     def trained(self, wildcards: Any) -> str:
         """Return the trained network, or a mosaic of the networks of all tiles."""
         name = "mosaic.json" if wildcards.image in self.plan.tiled else "model.safetensors"
@@ -58,7 +52,7 @@ class Inputs:
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""
         run, jobs = (wildcards.image, wildcards.field), self.plan.tile_job_of.values()
-        return [path for job in jobs if job.run == run and job.is_last for path in job.lists]
+        return [path for job in jobs if job.run == run for path in job.lists]
 
     def batch_images(self, batch: Batch, file: str) -> list[str]:
         """Return a file of each image that was put into a batch.

@@ -29,7 +29,7 @@ class Needs:
         self.plan, self._workflow = plan, workflow
         # jobs that train networks of images
         self._trainings = sum(run.image not in plan.tiled for run in plan.trained_runs(plan.runs))
-        self._trainings += sum(job.is_last for job in plan.tile_job_of.values())
+        self._trainings += len(plan.tile_job_of)
         self._trainings -= sum(len(batch.runs) - 1 for batch in batches)
 
     def _image_and_network(self, wildcards: Any) -> tuple[Settings, Settings]:
@@ -152,7 +152,7 @@ class Needs:
         network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
         gpus = self.gpus(job.run)
         return self._resources_of_several(
-            job.kind,
+            "train_tiles",
             gpus,
             seconds=self.tiles_s(job),
             trained=[network] * len(job.tiles),

@@ -78,10 +78,8 @@ class Plan:
             if run.image not in self.tiled:
                 continue
             per_job = self.config["images"][run.image]["tiles"].get("per_job")
-            segments = self.network_of(run)["training"]["segments"]
             for number, listed in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
-                for segment in range(1, segments + 1):
-                    yield TileJob(run, number, tuple(listed), segment, is_last=segment == segments)
+                yield TileJob(run, number, tuple(listed))
 
     def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
@@ -166,7 +164,6 @@ class Plan:
                 "image": job.run.image,
                 "network": job.run.field,
                 "tiles": [list(map(astuple, together)) for together in job.listed],
-                "segment": job.segment,
             },
         }
 
@@ -224,8 +221,6 @@ class Plan:
                 files += training_products(folder, "mosaic.json")
                 continue
             files += training_products(folder)
-            segments = range(1, self.network_of(run)["training"]["segments"])
-            files += [f"{folder}/segments/{segment}" for segment in segments]
         return files + [path for job in self.tile_jobs() for path in job.lists]
 
     def training_folders(self, run: ImageNetwork) -> list[str]:
@@ -301,7 +296,6 @@ class Plan:
                 yield _checkpoints(folder, training, "json")
                 continue
             yield _checkpoints(folder, training)
-            yield from _segments(folder, training)
 
     def table_contents(self) -> Iterator[Contents]:
         for network, table in self.table_networks.items():
@@ -353,24 +347,10 @@ def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, 
     return training
 
 
-def _segments(folder: str, training: Mapping[str, Any]) -> Iterator[Contents]:
-    steps, count = training["steps"], training["segments"]
-    for number in range(1, count):
-        segment = f"{folder}/segments/{number}"
-        yield segment, segment, {"state.safetensors", "snapshots"}
-        yield segment, f"{segment}/snapshots", _snapshots(training, steps * number // count)
-
-
 def _checkpoints(folder: str, training: Mapping[str, Any], suffix: str = "safetensors") -> Contents:
     checkpoints = f"{folder}/checkpoints"
-    return checkpoints, checkpoints, _snapshots(training, training["steps"], suffix)
-
-
-def _snapshots(
-    training: Mapping[str, Any], until_step: int, suffix: str = "safetensors"
-) -> set[str]:
     steps = log_spaced_steps(training["steps"], training["snapshots"])
-    return {f"step_{step:08d}.{suffix}" for step in steps if step <= until_step}
+    return checkpoints, checkpoints, {f"step_{step:08d}.{suffix}" for step in steps}
 
 
 def _compared_files(folder: str) -> set[str]:

@@ -73,7 +73,8 @@ def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> No
         if job.rule.name.startswith("train"):
             is_forced = is_forced_by_the_user(workflow, job)
             on_tiles = tile_jobs.get(job.rule.name)
-            for folder in on_tiles.folders if on_tiles else _training_folders(job):
+            models = [Path(path) for path in job.output if path.endswith("model.safetensors")]
+            for folder in on_tiles.folders if on_tiles else [path.parent for path in models]:
                 mark_to_train_anew(Path(folder, FOLDER_NAME), is_forced)
 
 
@@ -89,16 +90,6 @@ def forget_states(folders: Iterable[str]) -> None:
     for folder in map(Path, folders):
         if (folder / "model.safetensors").exists():
             shutil.rmtree(folder / ".state", ignore_errors=True)
-
-
-def _training_folders(job: Any) -> set[Path]:
-    """Return the folders of the trainings that a job works on."""
-    files = map(Path, job.output)
-    return {
-        file.parents[1] if file.parent.name == "segments" else file.parent
-        for file in files
-        if file.name == "model.safetensors" or file.parent.name == "segments"
-    }
 
 
 def _files_in(folder: str) -> set[str]:

@@ -9,34 +9,25 @@ from neuralfield.images.tiling import Tile
 
 @dataclass(frozen=True)
 class TileJob:
-    """A job that trains some tiles of an image, one after another, until the end of a segment."""
+    """A job that trains some tiles of an image, one after another."""
 
     run: ImageNetwork
     number: int
     listed: tuple[tuple[Tile, ...], ...]
     """The tiles of each file list of the job, see `neuralfield.tasks.image.tile_files`."""
-    segment: int
-    is_last: bool
 
     @property
     def tiles(self) -> list[Tile]:
         return [tile for together in self.listed for tile in together]
 
     @property
-    def kind(self) -> str:
-        """The common prefix of the names of the rules of this kind."""
-        return "train_tiles" if self.is_last else "train_tiles_segment"
-
-    @property
     def rule(self) -> str:
-        number = f"{self.number}" if self.is_last else f"{self.number}_{self.segment}"
-        return f"{self.kind}_{self.run.image}_{self.run.field}_{number}"
+        return f"train_tiles_{self.run.image}_{self.run.field}_{self.number}"
 
     @property
     def log(self) -> str:
         """The path of the log, without the file name extension."""
-        segment = "" if self.is_last else f"segment_{self.segment}_"
-        return f"logs/{self.run.image}/{self.run.field}/{segment}tiles_{self.number}"
+        return f"logs/{self.run.image}/{self.run.field}/tiles_{self.number}"
 
     @property
     def first_tile(self) -> SimpleNamespace:
@@ -46,12 +37,8 @@ class TileJob:
     @property
     def lists(self) -> list[str]:
         """The file lists of the tiles, which are the outputs, because the files are too many."""
-        return self.lists_of(self.segment)
-
-    def lists_of(self, segment: int) -> list[str]:
         folder = f"results/{self.run.image}/{self.run.field}/tiles"
-        end = ".json" if self.is_last and segment == self.segment else f".segment_{segment}.json"
-        return [f"{folder}/{together[0].name}{end}" for together in self.listed]
+        return [f"{folder}/{together[0].name}.json" for together in self.listed]
 
     @property
     def folders(self) -> list[str]:

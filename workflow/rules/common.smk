@@ -109,7 +109,6 @@ wildcard_constraints:
     image=one_of(config["images"]),
     field=f"(?:{one_of(SETTINGS['fields'])}){SETTINGS_OF_SWEEPS}",
     size=r"[1-9]\d*",
-    segment=r"[1-9]\d*",
     network=one_of(PLAN.table_networks),
     classifier=one_of(config["classifiers"]),
 
@@ -151,15 +150,12 @@ if IS_MODULE and workflow.is_main_process and not workflow.dryrun:
     write_new_batches()
 
 
-def earlier_lists(job):
-    """Return an input function for the file lists of the segment before that of a job on tiles.
+def changed_tiles_again(job):
+    """Return an input function without files that forces a job if files of its tiles have changed."""
 
-    The function also makes the job run again if files of its tiles are missing or have changed.
-    """
-
-    def lists(wildcards):
+    def no_files(wildcards):
         if workflow.is_main_process:
             recovery.changed_tiles_again(workflow, logger.info, job)
-        return job.lists_of(job.segment - 1) if job.segment > 1 else []
+        return []
 
-    return lists
+    return no_files

@@ -72,9 +72,9 @@ for job in PLAN.tile_job_of.values():
         name:
             job.rule
         input:
+            changed_tiles_again(job),
             pixels=f"results/{job.run.image}/pixels.npy",
             facts=f"results/{job.run.image}/picture.json",
-            earlier=earlier_lists(job),
         output:
             lists=job.lists,
         log:
@@ -84,7 +84,7 @@ for job in PLAN.tile_job_of.values():
         priority: NEEDS.tiles_s(job)
         conda:
             "../envs/networks.yaml"
-        threads: NEEDS.threads_of_several(job.kind, job.run)
+        threads: NEEDS.threads_of_several("train_tiles", job.run)
         resources:
             **NEEDS.tiles_resources(job),
         params:

@@ -1,11 +1,10 @@
-# Networks: trained on an image in one job or in several segments, or imported from a model.json.
+# Networks: trained on an image, or imported from a model.json.
 
 
 rule train:
     input:
         pixels="results/{image}/pixels.csv",
         facts="results/{image}/picture.json",
-        earlier=INPUTS.earlier_segment,
     output:
         model="results/{image}/{field}/model.safetensors",
         history=shown("results/{image}/{field}/history.csv", "history", "Training"),
@@ -37,17 +36,6 @@ rule train:
         "Training {wildcards.field} on {wildcards.image}"
     script:
         "../../scripts/train.py"
-
-
-use rule train as train_segment with:
-    output:
-        segment_folder=directory("results/{image}/{field}/segments/{segment}"),
-    log:
-        "logs/{image}/{field}/train_segment_{segment}.log",
-    benchmark:
-        "logs/{image}/{field}/train_segment_{segment}.benchmark.tsv"
-    message:
-        "Training {wildcards.field} on {wildcards.image}, segment {wildcards.segment}"
 
 
 # The outputs of each of these rules are its networks' files, given by their full names, which take

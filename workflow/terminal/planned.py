@@ -47,7 +47,7 @@ class Work:
     kind: str  # the times of jobs of one kind are assumed proportional to their estimates
     seconds: float = 0.0
     """The pessimistic estimate of `jobs.estimates`; 0 for a job that takes only its start time."""
-    steps: int = 0  # the steps of the whole training, of which this job may be a segment
+    steps: int = 0  # the steps of a training
     step_s: float = 0.0  # the estimate of a step
     bounds_s: tuple[float, float] = (0.0, math.inf)
     """Minimum and maximum seconds that a budget allows."""
@@ -179,12 +179,11 @@ def work_of(job: PlannedJob, wildcards: Any, plan: Plan) -> Work:
             for run, network in zip(runs, networks, strict=True)
         )
         training = networks[0]["training"]
-        steps, segments = training["steps"] * (len(tiles) or 1), training["segments"]
+        steps = training["steps"] * (len(tiles) or 1)
         if not job.is_on_gpu:
-            seconds += _STEP_S * training["steps"] / segments * len(runs)
-        step_s = seconds * segments / steps
+            seconds += _STEP_S * training["steps"] * len(runs)
         bounds_s = _bounds_s(training, job.is_on_gpu)
-        return Work(f"{networks[0]['type']} {place}", seconds, steps, step_s, bounds_s)
+        return Work(f"{networks[0]['type']} {place}", seconds, steps, seconds / steps, bounds_s)
     if job.network is None or job.rule == "gather_tiles":
         return Work(job.rule)
     points, network = _rendered_points(job, plan), plan.network_of(wildcards)
@@ -195,7 +194,7 @@ def _bounds_s(training: Mapping[str, Any], is_on_gpu: bool) -> tuple[float, floa
     """Return the minimum and maximum seconds that the budget of a training allows."""
     least_s = training.get("budget", 0.0)
     most_s = training.get("budget", math.inf if is_on_gpu else training.get("cpu_budget", math.inf))
-    return least_s / training["segments"], most_s / training["segments"]
+    return least_s, most_s
 
 
 def _rendered_points(job: PlannedJob, plan: Plan) -> float:

@@ -130,7 +130,7 @@ class Durations:
 
 def _rule_family(rule: str) -> str:
     """Return the name of a rule, or the common prefix of the rules of all batches or tile jobs."""
-    families = ("train_batch", "train_tiles_segment", "train_tiles")
+    families = ("train_batch", "train_tiles")
     return next((family for family in families if rule.startswith(f"{family}_")), rule)
 
 

@@ -11,10 +11,7 @@ def name_of(wildcards: Mapping[str, str]) -> str:
         return f"table {wildcards['network']}"
     if "classifier" in wildcards:
         return f"classifier {wildcards['classifier']}"
-    parts = [wildcards[key] for key in ("image", "field") if key in wildcards]
-    if "segment" in wildcards:
-        parts.append(f"segment {wildcards['segment']}")
-    return " / ".join(parts)
+    return " / ".join(wildcards[key] for key in ("image", "field") if key in wildcards)
 
 
 def about(seconds: float) -> str:

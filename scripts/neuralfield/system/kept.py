@@ -33,16 +33,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class KeptResults:
-    """The kept results of a training, or of a segment of it that ends at `until_step`.
-
-    All segments share the folder, and the `fingerprint` of settings and data.
-    """
+    """The kept results of a training; the `fingerprint` is that of its settings and data."""
 
     def __init__(
-        self, folder: Path, fingerprint: str, until_step: int, say: Callable[[str], None]
+        self, folder: Path, fingerprint: str, steps: int, say: Callable[[str], None]
     ) -> None:
         self.folder, self.fingerprint, self.say = folder, fingerprint, say
-        self._list = folder / f"{fingerprint}_{until_step:08d}.json"
+        self._list = folder / f"{fingerprint}_{steps:08d}.json"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
         """Publish the kept results again; return whether they were published.
@@ -70,11 +67,10 @@ class KeptResults:
         self.say(f"restoring the results that are kept in {self.folder}; no training is needed")
         return True
 
-    def keep(self, outputs: Mapping[str, Path], *, is_last: bool) -> None:
+    def keep(self, outputs: Mapping[str, Path]) -> None:
         """Keep published results; if that fails, log it and continue.
 
-        Earlier results are removed after all new ones are stored. Results of other settings are
-        removed only if the training has ended (`is_last`).
+        Results of other settings are removed after all new ones are stored.
         """
         try:
             digests: dict[str, str] = {}
@@ -86,7 +82,7 @@ class KeptResults:
                         _put(file, self.folder / digest, as_link=path.is_dir())
                     digests["/".join((name, *file.relative_to(path).parts))] = digest
             write_json(self._list, {"run": self.fingerprint, "files": digests}, indent=1)
-            self._remove_others(is_last)
+            self._remove_others({self._list.name, *digests.values()})
         except (OSError, StorageError, ValueError) as error:
             self.say(f"{self.folder}: results are not kept for a later restore ({error})")
 
@@ -100,18 +96,8 @@ class KeptResults:
             raise ValueError("it lists other results")
         return digests
 
-    def _remove_others(self, is_last: bool) -> None:
-        """Remove unlisted files, and lists of other settings if the training has ended."""
-        if is_last:
-            (self.folder / _TRAIN_ANEW).unlink(missing_ok=True)
-        needed = {_TRAIN_ANEW}
-        for path in self.folder.glob("*.json"):
-            if is_last and not path.name.startswith(f"{self.fingerprint}_"):
-                path.unlink(missing_ok=True)
-                continue
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                listed = json.loads(read_whole(path, _MOST_LIST_BYTES))["files"].values()
-                needed |= {path.name, *listed}
+    def _remove_others(self, needed: set[str]) -> None:
+        """Remove files of other settings, and the marker file of a new training."""
         for path in self.folder.iterdir():
             if path.name not in needed:
                 path.unlink(missing_ok=True)

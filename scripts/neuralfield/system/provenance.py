@@ -31,7 +31,7 @@ def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
     that the whole folder has to be removed.
     """
     for folder in Path(path).parents:
-        if folder.name in _FOLDERS_MADE_AS_A_WHOLE or folder.parent.name == "segments":
+        if folder.name in _FOLDERS_MADE_AS_A_WHOLE:
             return f"remove the folder {folder}, and {_MADE_ANEW}"
     return f"copy it again, or {'' if is_missing else 'remove it and '}{_MADE_ANEW}"
 

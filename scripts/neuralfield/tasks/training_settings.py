@@ -293,13 +293,6 @@ class ImageExecution(ExecutionSettings):
         " or tape (the reference)",
         choices=("auto", "cpu", "cuda", "tape"),
     )
-    segments: int = setting(
-        1,
-        "number of jobs that a training is split into, for queues that allow only short jobs",
-        minimum=1,
-        maximum=1000,
-        limited_by="steps",
-    )
     budget: float | None = setting(
         None,
         "seconds that the training takes: some steps are timed before it begins, to find the number"

@@ -76,14 +76,13 @@ def find_steps(
     steps: int,
     batches: BatchSizes,
     step_s: Callable[[int], float],
-    least_steps: int = LEAST_STEPS,
 ) -> tuple[int, int, float]:
     """Return the number of steps, the batch size, and the duration of a step for a budget.
 
     `step_s` measures the duration of a step in seconds for a batch size in pixels. The result is
     the largest batch with which `ENOUGH_STEPS` steps fit in the budget: that of the settings, or a
     power of two. If too few steps fit even with the smallest batch, the number of steps is smaller,
-    but at least `least_steps`. If the budget is a limit, the batch of the settings is also kept if
+    but at least `LEAST_STEPS`. If the budget is a limit, the batch of the settings is also kept if
     the `steps` of the settings fit, and there are no more steps with it than these.
     """
     time_s = _FILLED_SHARE * budget.seconds
@@ -103,7 +102,7 @@ def find_steps(
     fitting = {batch: int(time_s / step) for batch, step in times_s.items()}
     enough = dict.fromkeys(fitting, ENOUGH_STEPS) | {configured: enough_there}
     batch = max((b for b in fitting if fitting[b] >= enough[b]), default=min(fitting))
-    found = max(least_steps, min(fitting[batch], _MOST_STEPS))
+    found = max(LEAST_STEPS, min(fitting[batch], _MOST_STEPS))
     if budget.is_limit and batch == configured:
         found = min(found, steps)
     return found, batch, times_s[batch]

@@ -40,9 +40,8 @@ def within_budget(
 
     The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image,
     where they are valid for any image; otherwise they are found by timing, and the file is written.
-    A file for other settings, images or kinds of device is replaced. The number of steps is at
-    least the setting `segments`. The task is returned unchanged if it has no budget, or if the
-    budget is a limit for CPUs and the device is a GPU.
+    A file for other settings, images or kinds of device is replaced. The task is returned unchanged
+    if it has no budget, or if the budget is a limit for CPUs and the device is a GPU.
     """
     budget = Budget.of(training)
     if budget is None or not isinstance(task, ImageTask):
@@ -52,16 +51,15 @@ def within_budget(
         path.unlink(missing_ok=True)
         return task, None, ""
     engine = training.get("engine", "auto")
-    least_steps = max(LEAST_STEPS, training.get("segments", 1))
     described = task.training.described()
     if not budget.is_limit:
         del described["steps"]
     data = task.identity()[: 2 if shared_folder else None]  # for tiles: only field and mode
-    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), engine, least_steps)
+    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), engine, LEAST_STEPS)
     with storage_errors(path, "cannot be written"), _locked(path):
         found, is_new = FoundSteps.read(path), False
         if not found or (found.measured_for, found.device_kind) != (digest, device.kind):
-            changes, step_s = _find_changes(task, budget, device, engine, threads, least_steps)
+            changes, step_s = _find_changes(task, budget, device, engine, threads)
             machine = device.name, device.kind, threads
             found, is_new = FoundSteps(changes, step_s, *machine, budget.seconds, digest), True
             write_json(path, asdict(found))
@@ -74,22 +72,17 @@ def within_budget(
 
 
 def _find_changes(
-    task: ImageTask,
-    budget: Budget,
-    device: Device,
-    engine: str,
-    threads: int,
-    least_steps: int,
+    task: ImageTask, budget: Budget, device: Device, engine: str, threads: int
 ) -> tuple[dict[str, int], float]:
     """Return the changed settings that fit a budget, and the duration of a step in seconds."""
     training, sizes = task.training, BatchSizes.of(task, device.kind)
     measure = partial(time_of_step_s, task, budget, device, engine, threads)
-    steps, batch, step_s = find_steps(budget, training.steps, sizes, measure, least_steps)
+    steps, batch, step_s = find_steps(budget, training.steps, sizes, measure)
     if batch == sizes.configured:
         return training.changes_for(steps, training.batch_pixels), step_s
     if points := training.changes_for_smaller_batches():
         fewer = replace(task, training=replace(training, **points))
-        changes, step_s = _find_changes(fewer, budget, device, engine, threads, least_steps)
+        changes, step_s = _find_changes(fewer, budget, device, engine, threads)
         return changes | points, step_s
     return training.changes_for(steps, batch), step_s
 

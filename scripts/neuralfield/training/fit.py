@@ -8,15 +8,14 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from neuralfield.engines import EngineBatch
-from neuralfield.system.checkpoint import fingerprint, load_arrays
+from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import keep_freed_memory, require_cores, require_memory
-from neuralfield.system.errors import CheckpointError, DivergenceError
+from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.system.kept import KeptResults
-from neuralfield.system.provenance import remedy_for
 from neuralfield.tasks.task import Task
 from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
-from neuralfield.training.state import StateFolder, link_snapshots
+from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
 _WRITERS = 8
@@ -28,17 +27,15 @@ def fit(
     execution: Execution,
     publish: Publish,
     *,
-    until_step: int | None = None,
-    earlier_segment: Path | None = None,
     outputs: Mapping[str, Path] | None = None,
 ) -> None:
-    """Train up to a step, resuming from the state of an interrupted attempt; see `Training`.
+    """Train a task, resuming from the state of an interrupted attempt; see `Training`.
 
     Raises `Interrupted`, after the state is saved, if a signal was received or the time limit is
     near; `DivergenceError` the second time that the loss or a weight is not finite; `ResourceError`
     for more threads than cores, or too little memory.
     """
-    fit_batch([Training(task, execution, publish, until_step, earlier_segment, outputs=outputs)])
+    fit_batch([Training(task, execution, publish, outputs=outputs)])
 
 
 def fit_batch(
@@ -100,8 +97,7 @@ def _publish(active: ActiveTraining) -> None:
     training, kept = active.training, _kept_results(active)
     training.publish(active.trainer, active.folder)
     if kept is not None:
-        is_last = training.last_step == training.task.training.steps
-        kept.keep(training.outputs or {}, is_last=is_last)
+        kept.keep(training.outputs or {})
 
 
 def _kept_results(active: ActiveTraining) -> KeptResults | None:
@@ -126,42 +122,25 @@ def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
 
 
 def _resume(active: ActiveTraining) -> None:
-    """Resume from the latest state or the earlier segment, or start with the initial network."""
+    """Resume from the latest state, or start with the initial network."""
     training, trainer, folder = active.training, active.trainer, active.folder
     folder.forget_other_runs()
-    last_step, earlier_segment = training.last_step, training.earlier_segment
     taken_snapshots = folder.whole_snapshots(trainer.present_model().load_snapshot)
 
     def usable(step: int) -> bool:
         missing = [s for s in trainer.snapshot_steps if s <= step and s not in taken_snapshots]
-        return step <= last_step and not missing
+        return not missing
 
     found = folder.load_latest(usable)
-    if found:
-        step, arrays, metadata = found
-        trainer.restore(arrays, metadata)
-        active.saved_at_s = trainer.seconds
-        if step < last_step:
-            since = _since_rollback(trainer)
-            training.execution.note(f"resuming from the state saved after step {step:,}{since}")
-        return
-    if earlier_segment is None:
+    if found is None:
         trainer.save_snapshot(folder.snapshots)
         return
-    path = earlier_segment / "state.safetensors"
-    arrays, metadata = load_arrays(path)
-    if metadata.get("run") != folder.fingerprint:
-        found_text = f"run {metadata.get('run')}"
-        expected = f"run {folder.fingerprint} of this training"
-        raise CheckpointError(str(path), found_text, expected, remedy_for(path))
+    step, arrays, metadata = found
     trainer.restore(arrays, metadata)
     active.saved_at_s = trainer.seconds
-    link_snapshots(
-        earlier_segment / "snapshots",
-        folder.snapshots,
-        trainer.taken_snapshot_steps,
-        trainer.present_model().load_snapshot,
-    )
+    if step < training.last_step:
+        since = _since_rollback(trainer)
+        training.execution.note(f"resuming from the state saved after step {step:,}{since}")
 
 
 def _since_rollback(trainer: Trainer) -> str:

@@ -76,8 +76,6 @@ class Training:
     task: Task
     execution: Execution
     publish: Publish
-    until_step: int | None = None  # the step to stop at; by default the last one
-    earlier_segment: Path | None = None  # folder written by `publish_segment`, to start from
     name: str = ""  # name of the training in errors, if it is one of several
     outputs: Mapping[str, Path] | None = None
     """The files and folders that `publish` writes, by name. They are also kept in
@@ -86,7 +84,7 @@ class Training:
 
     @property
     def last_step(self) -> int:
-        return self.task.training.steps if self.until_step is None else self.until_step
+        return self.task.training.steps
 
 
 @dataclass

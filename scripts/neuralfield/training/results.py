@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield import __version__
-from neuralfield.system.checkpoint import save_arrays, snapshot_path
+from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.stored_model import StoredModel
@@ -23,14 +23,6 @@ from neuralfield.training.trainer import Trainer
 
 Finish = Callable[[Trainer, StoredModel[Any]], StoredModel[Any]]
 """A function that returns the model to write for a finished network."""
-
-
-def publish_segment(trainer: Trainer, folder: StateFolder, *, segment_folder: Path) -> None:
-    """Write the state and all snapshots so far, for the next segment to start from."""
-    arrays, metadata = trainer.state()
-    _publish_snapshots(trainer, folder, segment_folder / "snapshots")
-    metadata |= {"run": folder.fingerprint}
-    save_arrays(segment_folder / "state.safetensors", arrays, metadata)
 
 
 def outputs_in(folder: Path) -> dict[str, Path]:

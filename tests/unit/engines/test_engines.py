@@ -4,7 +4,6 @@ import importlib.util
 import json
 import math
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,12 +22,10 @@ from neuralfield.fields import ImageShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Identity
 from neuralfield.nn.layers import Activation
 from neuralfield.system.device import Device, select_device
-from neuralfield.system.errors import CheckpointError, ConfigError
+from neuralfield.system.errors import ConfigError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.training.fit import fit
 from neuralfield.training.loop import ActiveTraining, Execution, Training, train_all
-from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
@@ -280,11 +277,11 @@ def make_trainer(engine, **training):
     return trainer
 
 
-def advance(trainer, folder, until_step):
+def advance(trainer, folder):
     """Train alone, and return the rows of the history."""
     rows = []
     execution = Execution(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
-    training = Training(trainer.task, execution, lambda *_: None, until_step)
+    training = Training(trainer.task, execution, lambda *_: None)
     active = ActiveTraining(training, trainer, StateFolder(folder, "0" * 16, print))
     train_all([active], execution, EngineBatch(CPU, 1), StopSignals())
     return rows
@@ -292,14 +289,14 @@ def advance(trainer, folder, until_step):
 
 def test_calls_end_at_rows_snapshots_and_the_limit(tmp_path):
     engine = CountingEngine(most_steps=1 << 20)
-    trainer = make_trainer(engine, steps=100_000, snapshots=30)
-    rows = advance(trainer, tmp_path, 77_777)
+    trainer = make_trainer(engine, steps=77_777, snapshots=30)
+    rows = advance(trainer, tmp_path)
     assert trainer.steps_taken == 77_777
     assert [first for first, _ in engine.calls[1:]] == list(
         np.cumsum([n for _, n in engine.calls])
     )[:-1]
     ends = {first + count for first, count in engine.calls}
-    assert {step for step in trainer.snapshot_steps if 0 < step <= 77_777} <= ends
+    assert {step for step in trainer.snapshot_steps if step > 0} <= ends
     assert len(trainer.history) == len(rows)
     assert [row["loss"] for row in rows] == pytest.approx([1] * len(rows))
     assert len(engine.calls) < 260, "rows, snapshots and a few more"
@@ -307,7 +304,7 @@ def test_calls_end_at_rows_snapshots_and_the_limit(tmp_path):
 
 def test_calls_are_as_short_as_the_engine_wants(tmp_path):
     engine = CountingEngine(most_steps=7)
-    advance(make_trainer(engine, steps=10_000), tmp_path, 10_000)
+    advance(make_trainer(engine, steps=10_000), tmp_path)
     assert max(count for _, count in engine.calls) == 7
 
 
@@ -315,7 +312,7 @@ def test_a_slow_step_is_taken_alone(tmp_path, monkeypatch):
     clock = iter(np.arange(0, 1e6, 0.15))  # each call takes 0.15 s, whatever it does
     monkeypatch.setattr("neuralfield.training.loop.time.perf_counter", lambda: next(clock))
     engine = CountingEngine(most_steps=64)
-    advance(make_trainer(engine, steps=10_000, snapshots=2), tmp_path, 400)
+    advance(make_trainer(engine, steps=1000, snapshots=2), tmp_path)
     assert {count for _, count in engine.calls} == {1}
 
 
@@ -350,9 +347,6 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
         patch.setattr(CpuEngine, "variant", "hopper-product")
         with pytest.raises(test_fit.Stopped):
             test_fit.train(task, tmp_path / "old", progress=stop, checkpoint_interval_s=0)
-        run = Execution(CPU, tmp_path / "segment/state", say=lambda line: None)
-        publish = partial(publish_segment, segment_folder=tmp_path / "segment")
-        fit(task, run, publish, until_step=20)
     assert list((tmp_path / "old/state").glob("state_*"))
     messages = test_fit.train(task, tmp_path / "old")
     assert messages == [
@@ -361,9 +355,6 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
     test_fit.train(task, tmp_path / "new")
     digests = {test_fit.sha256(tmp_path / name / "model.safetensors") for name in ("old", "new")}
     assert len(digests) == 1
-    run = Execution(CPU, tmp_path / "next", say=lambda line: None)
-    with pytest.raises(CheckpointError, match=r"expected run \w+ of this training"):
-        fit(task, run, publish, earlier_segment=tmp_path / "segment")
 
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():

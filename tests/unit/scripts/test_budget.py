@@ -24,7 +24,7 @@ from neuralfield.training.results import outputs_in
 FIELD = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}
 TRAINING = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "supervision": "point", "device": "cpu"},
-    **{"loss": "mse", "engine": "auto", "segments": 1},
+    **{"loss": "mse", "engine": "auto"},
 }
 HOW = {"checkpoint_interval_s": 30, "time_margin_s": 0}
 BUDGET = TRAINING | {"budget": 0.5}

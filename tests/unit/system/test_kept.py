@@ -22,7 +22,7 @@ from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.kept import KeptResults, mark_to_train_anew
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import publish_results, publish_segment
+from neuralfield.training.results import publish_results
 
 ONE = {"result": "one", "more/step_1": "1"}
 TWO = {"result": "two", "more/step_1": "1"}
@@ -36,7 +36,7 @@ class Trained:
         self.steps, self.messages = [], []
         self.run = Execution(
             CPU,
-            folder / ".state/segment_1",
+            folder / ".state",
             progress=lambda row: self.steps.append(row["step"]),
             say=self.messages.append,
             kept_folder=folder / ".kept",
@@ -166,26 +166,6 @@ def test_a_training_that_is_asked_for_anew_takes_its_steps(trained):
     assert not trained.again().steps
 
 
-def test_each_segment_comes_back(tmp_path):
-    last = Trained(tmp_path)
-    segment = tmp_path / "segment"
-    publish = partial(publish_segment, segment_folder=segment)
-    first = replace(
-        last.training, publish=publish, until_step=20, outputs={"segment_folder": segment}
-    )
-    fit_batch([first])
-    before = files_in(segment)
-    last.fit(earlier_segment=segment)
-    assert before and last.steps[-1] == 40
-    for again, deleted in ((first, segment), (last.training, last.outputs["checkpoints"])):
-        last.steps.clear()
-        shutil.rmtree(deleted)
-        shutil.rmtree(tmp_path / ".state", ignore_errors=True)
-        fit_batch([again])
-        assert not last.steps and list(deleted.iterdir())
-    assert files_in(segment) == before
-
-
 def test_a_batch_trains_only_those_that_are_not_kept(tmp_path):
     batch = [Trained(tmp_path / str(seed), random_seed=seed) for seed in range(3)]
     batch[1].fit()
@@ -228,7 +208,7 @@ def test_whatever_happens_while_results_are_kept_the_old_or_the_new_ones_are_the
     def keep(folder, contents):
         publish(folder, contents)
         outputs = {"result": folder / "result", "more": folder / "more"}
-        KeptResults(folder / ".kept", "f" * 16, 9, lambda line: None).keep(outputs, is_last=True)
+        KeptResults(folder / ".kept", "f" * 16, 9, lambda line: None).keep(outputs)
 
     keep(tmp_path / "count", ONE)
     with FailingFiles()() as counted:

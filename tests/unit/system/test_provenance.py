@@ -29,7 +29,7 @@ from neuralfield.tasks.image.image_task import ImageTask
 
 TRAINING: dict[str, Any] = {
     **{"steps": 8, "snapshots": 3, "batch_pixels": 50, "loss": "mse", "random_seed": 0},
-    **{"supervision": "point", "device": "cpu", "engine": "tape", "segments": 1},
+    **{"supervision": "point", "device": "cpu", "engine": "tape"},
 }
 HOW = {"checkpoint_interval_s": 30, "time_margin_s": 30}
 SIREN = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}

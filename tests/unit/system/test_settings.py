@@ -92,12 +92,7 @@ def test_every_setting_is_declared_with_a_default_that_it_allows(cls: type[Setti
 
 
 def test_what_does_not_count_for_a_result_is_none_of_the_training_itself():
-    assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {
-        "device",
-        "engine",
-        "segments",
-        *BUDGETS,
-    }
+    assert set(MAKES_NO_DIFFERENCE) == set(HOW_AND_WHERE) - {"device", "engine", *BUDGETS}
     assert not set(HOW_AND_WHERE) & set(settings_of(ImageTraining))
 
 

@@ -1,8 +1,6 @@
 """A thousand damaged files: each is reported or harmless, and none causes a wrong result."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +20,6 @@ from neuralfield.images import (
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import CheckpointError, NeuralfieldError
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution
-from neuralfield.training.results import publish_segment
 from neuralfield.training.state import StateFolder
 from timelapse import main as timelapse
 
@@ -166,32 +161,6 @@ def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
     facts = read_facts(tmp_path / "picture.json")
     del facts["resized"]["digest"]
     require_image(tmp_path / "pixels.csv", "another", facts)
-
-
-def damage_in_a_segment(folder: Path, name: str, trained: Path) -> Iterator[bytes]:
-    others = [b"", *contents(trained, "*/checkpoints/*", "image/state/state_*")]
-    content = (folder / name).read_bytes()
-    yield from damages(content, [other for other in others if other != content], 24, seed=7)
-
-
-@pytest.mark.parametrize("name", ["state.safetensors", "snapshots/step_00000000.safetensors"])
-def test_a_segments_folder_is_named(trained, tmp_path, name):
-    task = small_task()
-    first = tmp_path / "first"
-    run = partial(Execution, CPU, say=lambda line: None)
-    publish: Callable = partial(publish_segment, segment_folder=first)
-    fit(task, run(tmp_path / "state_1"), publish, until_step=3)
-    publish = partial(publish_segment, segment_folder=tmp_path / "second")
-    fit(task, run(tmp_path / "alone"), publish, earlier_segment=first)
-    whole = contents(tmp_path / "second", "snapshots/*")
-    for number, content in enumerate(damage_in_a_segment(first, name, trained)):
-        (first / name).write_bytes(content)
-        try:
-            fit(task, run(tmp_path / f"s{number}"), publish, earlier_segment=first)
-        except CheckpointError as error:
-            assert Path(name).name in str(error) and "\n" not in str(error)
-        else:
-            assert contents(tmp_path / "second", "snapshots/*") == whole
 
 
 def test_a_timelapse_refuses_snapshots_of_another_step_or_training(trained, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_fit
-from test_fit import CPU, make_task, sha256
+from test_fit import make_task, sha256
 
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.system.checkpoint import list_snapshots
@@ -21,9 +21,7 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training import loop as training_loop
 from neuralfield.training import state as state_module
-from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution, go_back
-from neuralfield.training.results import publish_results, publish_segment
+from neuralfield.training.loop import go_back
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -195,23 +193,6 @@ def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, m
         noticed.append(record["rollback"]["noticed_at_step"])
     assert noticed[0] < noticed[1]
     assert content(tmp_path / "soon") == content(tmp_path / "late")
-
-
-def test_a_segment_goes_back_into_the_one_before(tmp_path, left_alone):
-    task, earlier = diverging_task(), None
-    for number, until in enumerate((40, 110, 160), start=1):
-        segment = tmp_path / f"segment_{number}"
-        run = Execution(CPU, tmp_path / f"state_{number}", "tape", say=lambda line: None)
-        publish = partial(publish_segment, segment_folder=segment)
-        fit(task, run, publish, until_step=until, earlier_segment=earlier)
-        earlier = segment
-    run = Execution(CPU, tmp_path / "state_4", "tape", say=lambda line: None)
-    names = {"model": "model.safetensors", "history": "history.csv", "record": "training.json"}
-    outputs = {
-        key: tmp_path / name for key, name in (names | {"checkpoints": "checkpoints"}).items()
-    }
-    fit(task, run, partial(publish_results, execution=run, **outputs), earlier_segment=earlier)
-    assert content(tmp_path) == content(left_alone[0])
 
 
 def test_the_second_time_it_stops_with_advice(tmp_path):

@@ -25,7 +25,7 @@ from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
-from neuralfield.training.results import publish_results, publish_segment
+from neuralfield.training.results import publish_results
 
 CPU = select_device("cpu")
 SMALL = {
@@ -229,31 +229,6 @@ def test_the_number_of_threads_does_not_change_a_byte(tmp_path, monkeypatch):
     for name, threads in (("one", 1), ("two", 2)):
         train(make_task(batch_pixels=0), tmp_path / name, threads=threads)
     assert sha256(tmp_path / "one/model.safetensors") == sha256(tmp_path / "two/model.safetensors")
-
-
-def test_segments_end_with_the_same_bytes_as_one_piece(tmp_path):
-    task = make_task()
-    train(task, tmp_path / "whole")
-    earlier = None
-    for number, until in enumerate((13, 27), start=1):
-        segment = tmp_path / f"segment_{number}"
-        run = Execution(CPU, tmp_path / f"state_{number}", say=lambda line: None)
-        publish = partial(publish_segment, segment_folder=segment)
-        fit(task, run, publish, until_step=until, earlier_segment=earlier)
-        earlier = segment
-    run = Execution(CPU, tmp_path / "state_3", say=lambda line: None)
-    names = ("model", "history", "checkpoints", "record")
-    outputs = {name: tmp_path / "pieces" / name for name in names}
-    fit(task, run, partial(publish_results, execution=run, **outputs), earlier_segment=earlier)
-    assert sha256(outputs["model"]) == sha256(tmp_path / "whole/model.safetensors")
-    pd.testing.assert_frame_equal(
-        pd.read_csv(outputs["history"]).drop(columns="seconds"),
-        pd.read_csv(tmp_path / "whole/history.csv").drop(columns="seconds"),
-    )
-    whole, pieces = (
-        list_snapshots(f) for f in (tmp_path / "whole/checkpoints", outputs["checkpoints"])
-    )
-    assert [(s, sha256(p)) for s, p in whole] == [(s, sha256(p)) for s, p in pieces]
 
 
 def test_too_many_threads_are_refused(tmp_path):

@@ -22,13 +22,13 @@ from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch) -> Plan:
-    """Return a plan with everything possible: tiles, segments, a sweep, tables, a classifier."""
+    """Return a plan with everything possible: tiles, a sweep, tables, a classifier."""
     monkeypatch.chdir(tmp_path)
     workspace = Workspace(tmp_path)
     Image.new("L", (60, 40)).save("large.png")
     config = workspace.settings
     config["images"]["large"] = {"path": "large.png", "tiles": {"size": 32}, "fields": ["plain"]}
-    config["fields"]["plain"]["training"] = {"segments": 2, "time_limit_s": 60}
+    config["fields"]["plain"]["training"] = {"time_limit_s": 60}
     vary = {"random_seed": [3, 4]}
     config["sweeps"] = {"seeds": {"images": ["tiny"], "fields": ["siren"], "vary": vary}}
     workspace.add_table()
@@ -80,12 +80,10 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
     for name in (
         "tiny/pixels.csv",
         "tiny/siren+random_seed=3/metrics.json",
-        "tiny/plain/segments/1",
         "large/overview.png",
         "large/pixels.npy",
         "large/plain/mosaic.json",
         "large/plain/tiles/0_1.json",
-        "large/plain/tiles/0_1.segment_1.json",
         "large/plain/timelapse.gif",
         "comparison.csv",
     ):
@@ -102,9 +100,7 @@ def test_folders_of_states_are_those_of_all_trainings(plan: Plan):
 
 def test_folders_have_the_snapshots_of_their_training(plan: Plan):
     contents = {folder: names for _, folder, names in plan.network_contents()}
-    whole = contents["results/tiny/plain/checkpoints"]
-    half = contents["results/tiny/plain/segments/1/snapshots"]
-    assert half < whole and "step_00000020.safetensors" in whole - half
+    assert "step_00000020.safetensors" in contents["results/tiny/plain/checkpoints"]
     assert contents["results/tiny/plain/comparison"] == {"redraw.png"}
     assert {name.split(".")[1] for name in contents["results/large/plain/checkpoints"]} == {"json"}
 
@@ -114,10 +110,8 @@ def test_tiles_are_divided_among_jobs(plan: Plan):
     assert {len(job.tiles) for job in plan.tile_jobs()} == {1}
     plan.config["images"]["large"]["tiles"]["per_job"] = 3
     jobs = list(plan.tile_jobs())
-    last = [job for job in jobs if job.is_last]
-    assert [tile for job in last for tile in job.tiles] == list(tiling)
-    assert len(jobs) == 2 * len(last) and {job.segment for job in last} == {2}
-    assert len(last) == -(-tiling.count // 3) and max(len(job.tiles) for job in last) <= 3
+    assert [tile for job in jobs for tile in job.tiles] == list(tiling)
+    assert len(jobs) == -(-tiling.count // 3) and max(len(job.tiles) for job in jobs) <= 3
     many = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), None)
     assert len(many) == large_images.MOST_JOBS and len(set(map(len, many))) <= 2
     assert sum(map(len, many)) == MOST_LISTS

@@ -17,7 +17,6 @@ RULES = {
     "tiny/resized.png": "resize",
     "tiny/picture.json": "resize",
     "tiny/pixels.csv": "encode",
-    "tiny/siren/segments/1": "train_segment",
     "tiny/siren/model.safetensors": "train",
     "tiny/siren/history.csv": "train",
     "tiny/siren/training.json": "train",
@@ -31,7 +30,6 @@ RULES = {
     "report.html": "report",
 }
 FOLDERS = {
-    "tiny/siren/segments/1": ("state.safetensors",),
     "tiny/siren/checkpoints": ("step_00000000.safetensors", "step_00000020.safetensors"),
     "tiny/siren/comparison": ("source.png", "redraw.png"),
 }

@@ -81,7 +81,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def write_progress(step, seconds=6.0, steps_per_s=100.0):
-    numbers = {"step": step, "steps": 1000, "until_step": 1000, "measured": "38.40 dB"}
+    numbers = {"step": step, "steps": 1000, "measured": "38.40 dB"}
     text = json.dumps(numbers | {"seconds": seconds, "steps_per_s": steps_per_s})
     progress_path("logs/cub/siren/train.log").write_text(text)
 
@@ -284,13 +284,13 @@ def test_bars_are_stacked_and_go_away():
     stream = Terminal()
     stream.is_a_terminal = True
     bars = Bars(stream)
-    progress = Progress(310, 1000, 1000, "38.40 dB", 5.0, 10.0)
+    progress = Progress(310, 1000, "38.40 dB", 5.0, 10.0)
     bars.draw([("cub / siren", progress), ("cub / mlp", progress)], "2 of 6 jobs done")
     drawn = stream.getvalue()
     assert "cub / siren  31%|" in drawn and "cub / mlp    31%|" in drawn, "one below the other"
     assert "| 310 of 1,000, 38.40 dB, 1:09 left" in drawn and "2 of 6 jobs done" in drawn
     assert drawn.count("\n") == drawn.count("\x1b[A") and "\x1b[?25l" not in drawn
-    ended = Progress(1000, 1000, 1000, "38.40 dB", 5.0, 10.0)
+    ended = Progress(1000, 1000, "38.40 dB", 5.0, 10.0)
     bars.draw([("cub / siren", ended), ("cub / mlp", progress)], "2 of 6 jobs done")
     assert "| 1,000 of 1,000, 38.40 dB, finishing" in stream.getvalue()
     with bars.aside():
@@ -341,7 +341,7 @@ def test_times_are_learned_and_kept(folder):
 
 def test_a_budget_bounds_what_a_training_takes():
     image, siren = {"size": 200}, {"type": "siren", "width": 96, "hidden_layers": 3}
-    usual = {"steps": 1000, "segments": 1, "batch_pixels": 2048, "supervision": "footprint"}
+    usual = {"steps": 1000, "batch_pixels": 2048, "supervision": "footprint"}
     usual |= {"footprint_points": 4, "optimizer": "adam", "precision": "auto", "engine": "auto"}
 
     def expected_s(durations=None, gpus=0, **training):
@@ -353,7 +353,7 @@ def test_a_budget_bounds_what_a_training_takes():
         return (durations or Durations()).work_s(work), work
 
     alone_s, alone = expected_s()
-    assert expected_s(budget=60.0)[0] == 60 and expected_s(budget=60.0, segments=3)[0] == 20
+    assert expected_s(budget=60.0)[0] == 60
     limited_s, limited = expected_s(cpu_budget=alone_s / 4)
     assert limited_s == pytest.approx(alone_s / 4)
     assert expected_s(cpu_budget=alone_s * 4)[0] == alone_s

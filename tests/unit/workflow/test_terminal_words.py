@@ -24,5 +24,5 @@ def test_words():
     ]
     assert [clock(s) for s in (9, 65, 3661)] == ["0:09", "1:05", "1:01:01"]
     assert listed(["a", "b", "c"]) == "a, b and c" and listed(["a"]) == "a"
-    assert name_of({"image": "a", "field": "b", "segment": "2"}) == "a / b / segment 2"
+    assert name_of({"image": "a", "field": "b"}) == "a / b"
     assert name_of({"network": "xor"}) == "table xor" and name_of({}) == ""
