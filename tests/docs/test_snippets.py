@@ -42,7 +42,6 @@ EXCEPTIONS = {
     ("docs/snakemake.md", "use rule * from neuralfield"): "tests/workflow/test_module.py runs it",
     ("docs/architecture.md", "--fields NAME"): "NAME is a field that the reader adds",
     ("docs/budgets.md", "photo / siren: about 55 s"): _OUTPUT,
-    ("docs/cluster.md", "rule             jobs  MB asked"): _OUTPUT,
     ("docs/terminal.md", "14 jobs on 2 cores"): _OUTPUT,
     ("docs/terminal.md", "0 of 14 jobs done"): _OUTPUT,
     ("docs/terminal.md", "13:45:08"): _OUTPUT,
