@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import small_classifiers
 import test_convolution
 import test_divergence
 import test_fit
@@ -14,6 +15,8 @@ import test_pooling
 import test_tensor
 from finite_differences import weighted
 from paths import IMPORT_PATHS
+from small_classifiers import make_task
+from small_classifiers import train as train_classifier
 
 from entry.progress import Preview
 from neuralfield.images.metrics import psnr_db
@@ -147,6 +150,21 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
     messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
     assert any("resuming from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("a", "b", "resumed")}
+    assert len(digests) == 1
+
+
+def test_a_classifier_takes_the_same_path_and_resumes_to_the_same_bytes(tmp_path, monkeypatch, gpu):
+    task = make_task(steps=100, precision="float64")
+    on_cpu, _ = train_classifier(task, tmp_path / "cpu")
+    monkeypatch.setattr(small_classifiers, "CPU", gpu)
+    for name in ("gpu", "resumed"):
+        found, _ = train_classifier(task, tmp_path / name, checkpoint_interval_s=0)
+        for key, array in on_cpu.arrays.items():
+            np.testing.assert_allclose(found.arrays[key], array, rtol=1e-6, atol=1e-9)
+    sorted((tmp_path / "resumed/state").glob("state_*"))[-1].unlink()
+    _, messages = train_classifier(task, tmp_path / "resumed", checkpoint_interval_s=0)
+    assert any("resuming from" in line for line in messages)
+    digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("gpu", "resumed")}
     assert len(digests) == 1
 
 

@@ -303,10 +303,8 @@ def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> floa
         places, channels = places // network["pool"] ** 2 + 1, number
     products += places * channels * max(network["hidden"], default=1)
     images = min(training["batch_samples"] or count, count)
-    is_plain = training["optimizer"] != "muon" and training["precision"] != "float64"
-    engine = "cuda" if gpus and is_plain and training.get("engine") != "tape" else "tape"
-    flop_per_s = GPU_FLOP_PER_S[engine] if gpus else CORE_FLOP_PER_S["tape"] * threads
-    step_s = GPU_STEP_S[engine] + 6 * products * images / flop_per_s
+    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
+    step_s = GPU_STEP_S["tape"] + 6 * products * images / flop_per_s
     return training["steps"] * step_s
 
 

@@ -15,7 +15,6 @@ from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.system.device import Array, Device, require_memory
 from neuralfield.system.errors import ConfigError
-from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import Objective
 
@@ -63,7 +62,7 @@ def make_engine(
     ``float32`` elsewhere; only the tape engine computes in ``float64``. `threads` is the number of
     CPU cores to use. `note` is called with a line of text if mixed precision was requested but is
     not available, or if ``auto`` selects the tape engine because kernels do not cover the
-    objective.
+    field. Other networks have no kernels.
 
     Raises `ConfigError` for an unknown engine, or one that does not cover the objective, and
     `ResourceError` if a step would not fit into memory.
@@ -75,9 +74,7 @@ def make_engine(
     is_image = isinstance(objective, ImageObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
-    on_gpus_alone = isinstance(objective, ClassifierObjective)
-    has_kernels = is_image or (on_gpus_alone and wanted == "cuda")
-    if request != "tape" and (has_kernels or request != "auto"):
+    if request != "tape" and (is_image or request != "auto"):
         found = _with_kernels(wanted, precision, objective, device, threads)
         if not isinstance(found, str):
             return found
@@ -97,24 +94,14 @@ def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine | str:
     """Return an engine with compiled kernels, or the reason why the objective has none."""
-    if wanted == "cuda":
-        return _on_gpu(precision, objective, device)
     if not isinstance(objective, ImageObjective):
-        return "the cpu engine trains only fields"
-    reason = cpu_engine.unsupported_reason(objective, precision, device)
-    return reason or CpuEngine(objective, device, threads)
-
-
-def _on_gpu(precision: str, objective: Objective, device: Device) -> Engine | str:
+        return f"the {wanted} engine trains only fields"
+    if wanted == "cpu":
+        reason = cpu_engine.unsupported_reason(objective, precision, device)
+        return reason or CpuEngine(objective, device, threads)
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda import field_engine
-    from neuralfield.engines.cuda.classifier import classifier_engine
 
-    if isinstance(objective, ClassifierObjective):
-        reason = classifier_engine.unsupported_reason(objective, precision, device)
-        return reason or classifier_engine.ClassifierCudaEngine(objective, device)
-    if not isinstance(objective, ImageObjective):
-        return "the cuda engine trains only networks of images and classifiers"
     reason = field_engine.unsupported_reason(objective, precision, device)
     return reason or field_engine.CudaEngine(objective, device, precision)
 

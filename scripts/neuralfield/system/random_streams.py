@@ -15,7 +15,7 @@ PHILOX_ROUNDS = 10
 PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 FEISTEL_MULTIPLIERS = (0x9E3779B1, 0x85EBCA6B)
-"""Constants of `philox` and `permuted`. Kernels compute the same numbers with them."""
+"""Constants of `philox`, with which kernels compute the same numbers, and of `permuted`."""
 
 _WORD = 0xFFFFFFFF
 
@@ -58,7 +58,7 @@ def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[i
     with arbitrary finite domains", CT-RSA 2002). `size` is at most 2 ** 32, and `order` has the
     last two words of a Philox counter.
     """
-    half_bits = half_bits_of(size)
+    half_bits = ((size - 1).bit_length() + 1) // 2
     keys = np.stack(philox(np, (np.arange(FEISTEL_ROUNDS // 4), 0, *order), seed), axis=-1)
     found = _feistel(xp, places.astype(xp.uint32), half_bits, keys.reshape(-1))
     while True:
@@ -66,11 +66,6 @@ def permuted(xp: ModuleType, places: Array, size: int, seed: int, order: tuple[i
         if not outside.any():
             return found.astype(xp.int64)
         found = xp.where(outside, _feistel(xp, found, half_bits, keys.reshape(-1)), found)
-
-
-def half_bits_of(size: int) -> int:
-    """Return half the number of bits of the smallest power of 4 of at least `size`."""
-    return ((size - 1).bit_length() + 1) // 2
 
 
 def _feistel(xp: ModuleType, number: Array, half_bits: int, keys: np.ndarray) -> Array:

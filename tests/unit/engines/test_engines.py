@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import small_classifiers
 import test_fit
 from make_objective import make_objective
 
@@ -105,6 +106,18 @@ def test_what_the_cuda_engine_does_not_cover_goes_to_the_tape(capability, precis
     assert messages == [f"{reason}; training with the tape engine"]
     with pytest.raises(ConfigError, match=reason):
         take_engine("cuda", precision, gpu)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "gpu"])
+def test_a_classifier_is_trained_on_the_tape_without_a_note(device):
+    trainer = Trainer(small_classifiers.make_task(), CPU, "tape", 1, print)
+    trainer.close()
+    for precision in ("auto", "float32"):
+        engine, messages = engine_for(trainer.objective, "auto", precision, device)
+        assert (engine.name, engine.precision, messages) == ("tape", "float32", [])
+    for engine in ("cpu", "cuda"):
+        with pytest.raises(ConfigError, match=f"the {engine} engine trains only fields"):
+            engine_for(trainer.objective, engine, "auto", device)
 
 
 def test_a_network_that_no_pass_covers_goes_to_the_tape():

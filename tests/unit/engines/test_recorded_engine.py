@@ -14,16 +14,17 @@ from neuralfield.system.errors import ResourceError
 WARM_UP = ["step 0", "prepare pass", "sample", "pass"]
 
 
-class FakeStagedEngine(RecordedEngine[FakeStage]):
+class FakeStagedEngine(RecordedEngine):
     """An engine whose stages record when they run."""
 
     def __init__(self, gpu, is_constant=False, failure=None):
         weight = SimpleNamespace(data=np.zeros(3, np.float32))
         network = SimpleNamespace(parameters={"weight": weight})
         objective: Any = SimpleNamespace(network=network)
+        sampling: Any = FakeStage(gpu, "sample", is_constant)
         own_pass: Any = FakeStage(gpu, "pass")
         update: Any = FakeStage(gpu, "update")
-        stages = Stages(FakeStage(gpu, "sample", is_constant), own_pass, update)
+        stages = Stages(sampling, own_pass, update)
         with memory_in_words(gpu.device, "use smaller batches"):
             if failure:
                 raise failure

@@ -57,7 +57,7 @@ _MOST_NUMBERS = 1 << 31
 _REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (images: size)"
 
 
-class CudaEngine(RecordedEngine[SamplingStage]):
+class CudaEngine(RecordedEngine):
     """Takes training steps of a field, with a network in float32, entirely on the GPU.
 
     The objective's parameters and the optimizer's state become views of flat arrays. A
@@ -77,9 +77,7 @@ class CudaEngine(RecordedEngine[SamplingStage]):
             super().__init__(device, objective, stages, precision)
 
 
-def _make_stages(
-    objective: ImageObjective, pass_type: _PassType, given: PassArguments
-) -> Stages[SamplingStage]:
+def _make_stages(objective: ImageObjective, pass_type: _PassType, given: PassArguments) -> Stages:
     device, buffers = given.device, given.buffers
     step = device.xp.zeros((), dtype="int64")
     own_pass = make_pass(pass_type, given)

@@ -7,11 +7,12 @@ nothing and copies nothing between GPU and host.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from neuralfield.engines.cuda.buffers import Pass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
+from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
 from neuralfield.engines.kernel_plan import SCHEDULES
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
@@ -24,34 +25,16 @@ _OUT_OF_MEMORY = 2
 """Status of CUDA's out-of-memory errors."""
 
 
-class Sampling(Protocol):
-    """Fills a step's batch."""
-
-    is_constant: bool
-    """Whether every step's batch is the same, so that the stage has to run only once."""
-
-    def memory_report(self) -> dict[str, int]:
-        """Count the bytes on the GPU by purpose."""
-        ...
-
-    def launch(self) -> None:
-        """Put the stage on the current stream; allocates nothing and waits for nothing."""
-        ...
-
-
-AnySampling = TypeVar("AnySampling", bound=Sampling)
-
-
 @dataclass(frozen=True)
-class Stages(Generic[AnySampling]):
+class Stages:
     """The stages of a step."""
 
-    sampling: AnySampling
+    sampling: SamplingStage
     own_pass: Pass
     update: UpdateStage
 
 
-class RecordedEngine(Generic[AnySampling]):
+class RecordedEngine:
     """Takes training steps entirely on the GPU.
 
     The steps run on a separate stream, in order with the caller's current stream. The objective's
@@ -62,7 +45,7 @@ class RecordedEngine(Generic[AnySampling]):
     most_steps = 1 << 20
 
     def __init__(
-        self, device: Device, objective: Objective, stages: Stages[AnySampling], precision: str
+        self, device: Device, objective: Objective, stages: Stages, precision: str
     ) -> None:
         self._device, self._cuda, self.objective = device, device.xp.cuda, objective
         self.stages, self.precision = stages, precision

@@ -53,10 +53,8 @@ _RANDOM_NUMBERS = {
     "STREAM_ORDER": random_streams.STREAM_ORDER,
     "STREAM_JITTER": random_streams.STREAM_JITTER,
     "STREAM_DENSITY": random_streams.STREAM_DENSITY,
-    "STREAM_DROPOUT": random_streams.STREAM_DROPOUT,
     **_numbered("PHILOX_MULTIPLIER", random_streams.PHILOX_MULTIPLIERS),
     **_numbered("PHILOX_KEY_STEP", random_streams.PHILOX_KEY_STEPS),
-    **_numbered("FEISTEL_MULTIPLIER", random_streams.FEISTEL_MULTIPLIERS),
 }
 
 SHARED_NUMBERS: Mapping[str, Any] = {

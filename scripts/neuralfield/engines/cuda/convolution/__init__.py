@@ -1,1 +1,0 @@
-"""Convolution layers of the cuda engine: their sizes, kernels and launches."""
