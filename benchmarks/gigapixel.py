@@ -7,8 +7,7 @@ it in a folder of its own, and prints the time of each part, the quality of the 
 total memory of all processes. The sides are chosen so that all tiles have the same size. The
 workflow first runs on a small image to fill the caches of compiled kernels.
 
-Several jobs share the GPU: while one job takes steps, others read, prepare and publish. With
-``--samples`` each job records every 10 ms what its threads do.
+Several jobs share the GPU: while one job takes steps, others read, prepare and publish.
 """
 
 import argparse
@@ -26,7 +25,6 @@ from measuring.command_line import new_parser, start
 from measuring.gigapixel_image import SQUARE_PX, square, write_gigapixel
 from measuring.measure import print_header, print_row
 from measuring.process_tree import PeakMemory
-from measuring.stack_samples import print_samples, sample_jobs
 from measuring.workflow_runs import run_workflow, write_config
 from PIL import Image
 
@@ -55,15 +53,11 @@ def measure(megapixels: float, options: argparse.Namespace) -> None:
     tiling = Tiling(side_px, side_px, options.tile, options.overlap)
     _make_image(folder / "image.tif", side_px, options.cores)
     write_config(folder, _settings(tiling, options))
-    if options.samples:
-        sample_jobs(folder / "samples")
     print_header("phase", "seconds", "memory, GiB", "largest process, GiB")
     for phase in options.phases:
         _run(phase, folder, options)
     _print_rules(folder)
     _print_results(folder, side_px)
-    if options.samples:
-        print_samples(folder / "samples")
 
 
 def _settings(tiling: Tiling, options: argparse.Namespace) -> dict[str, Any]:
@@ -101,7 +95,7 @@ def _settings(tiling: Tiling, options: argparse.Namespace) -> dict[str, Any]:
 def _forget_results(folder: Path) -> None:
     """Remove the files of an earlier run, except the image."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("results", "logs", ".snakemake", "samples"):
+    for name in ("results", "logs", ".snakemake"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
@@ -217,7 +211,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--base-resolution", type=int, default=32, help="cells of the coarsest grid")
     add("--hidden-layers", type=int, default=2, help="layers after the grids")
     add("--width", type=int, default=64, help="width of these layers")
-    add("--samples", action="store_true", help="sample the stacks of the jobs' threads")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Times training steps of the networks of gpu_speed.py, by each pass that covers them.
+"""Times training steps of the networks of speed.py, by each pass that covers them.
 
     python benchmarks/pass_speed.py --output benchmarks/results/NAME.md
 
@@ -12,14 +12,15 @@ from typing import Any
 
 from measuring.command_line import new_parser, start
 from measuring.environment import describe
-from measuring.measure import Deadline, Effort, Report, time_calls
+from measuring.measure import Deadline, Report
 from measuring.ours import CUDA_MIXED, TrainingSteps, checked_error, first_gradient
 from measuring.rows import BATCHES, STEPS, StepRow
+from measuring.timing import in_turns, medians
 
 from neuralfield.engines.cuda import field_engine
 from neuralfield.system.device import Device, select_device
 
-EFFORT = Effort(sample_s=0.03, samples=7)
+_ROUNDS, _SAMPLE_S = 7, 0.03
 PASSES = field_engine._PASSES
 
 
@@ -43,8 +44,8 @@ def _measured(row: StepRow, reference: Any, device: Device, report: Report) -> d
     gradient = first_gradient(row.task("mixed", "adam"), device, "cuda")
     error = checked_error(report, row.name, CUDA_MIXED, gradient, reference)
     with TrainingSteps(row.task("mixed"), device, "cuda") as steps:
-        timing = time_calls(steps, device, EFFORT)
-    return {"step_ms": 1e3 * timing.median_s, "gradient_error": error}
+        (samples,) = in_turns({"": steps}, device, _ROUNDS, _SAMPLE_S).values()
+    return {"step_ms": 1e3 * medians(samples).clock_s, "gradient_error": error}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from measuring.command_line import start
 from measuring.measure import print_header, print_row
-from measuring.stack_samples import print_samples, sample_jobs
 from measuring.workflow_runs import run_workflow
 
 from neuralfield.system.device import available_cores
@@ -80,9 +79,6 @@ def main(options: argparse.Namespace) -> int:
         # imports would then be compiled again
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         arguments = ("--cores", str(options.cores), *options.snakemake)
-        samples = Path(temporary, "samples")
-        if options.samples:
-            sample_jobs(samples)
         folder = Path(temporary, "first")
         folder.mkdir()
         started_at_s = time.time()
@@ -91,13 +87,9 @@ def main(options: argparse.Namespace) -> int:
             print(f"with empty caches: {total_s:.1f} s\n")
             folder = Path(temporary, "second")
             folder.mkdir()
-            for path in samples.glob("*.txt"):
-                path.unlink()
             started_at_s = time.time()
             total_s = run_workflow(folder, *arguments)
         jobs = read_jobs(folder / "logs", started_at_s)
-        if options.samples:
-            print_samples(samples)
     print_header("job", "start, s", "end, s", "seconds", "processor, s")
     for job in jobs:
         times = (job.started_s, job.ended_s, job.seconds, job.processor_s)
@@ -143,7 +135,6 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="time a second run, with the compiled kernels of the first",
     )
-    add("--samples", action="store_true", help="print stack samples of the jobs, one every 10 ms")
     return parser
 
 

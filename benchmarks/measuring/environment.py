@@ -1,4 +1,4 @@
-"""The machine, versions and options of a measurement, and the peak rates of the device."""
+"""The machine and the versions of a measurement."""
 
 import argparse
 import datetime
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from measuring import ROOT
-from measuring.measure import Effort, time_calls
-from measuring.rows import Ceilings
 from neuralfield.system.device import Device
 
 
@@ -26,24 +24,14 @@ def torch_unsupported_reason(arguments: argparse.Namespace | None = None) -> str
 
 
 def available_peers(device: Device, arguments: argparse.Namespace) -> tuple[Any, ...]:
-    """Return PyTorch's float32 ways of running, on `--threads` cores; empty if it is left out."""
+    """Return PyTorch's ways of running, on `--threads` cores; empty if it is left out."""
     if torch_unsupported_reason(arguments):
         return ()
     from torch_peers.fields import CPU_PEERS, PEERS, use_cores
 
     use_cores(arguments.threads)
-    known = CPU_PEERS if device.kind == "cpu" else tuple(peer for peer in PEERS if not peer.half)
+    known = CPU_PEERS if device.kind == "cpu" else PEERS
     return known if arguments.compiled else known[:1]
-
-
-def describe_options(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return the named options, the reason why peers are left out, and whether sizes are tiny."""
-    found: dict[str, Any] = {name: getattr(arguments, name) for name in names}
-    if "peers" in arguments and (reason := torch_unsupported_reason(arguments)):
-        found["peers"] = f"left out: {reason}"
-    if arguments.quick:
-        found["sizes"] = "tiny (--quick): these numbers are no measure of speed or fit"
-    return found
 
 
 def describe(device: Device) -> dict[str, Any]:
@@ -69,39 +57,6 @@ def describe(device: Device) -> dict[str, Any]:
             "clocks": "not touched",
         }
     return found
-
-
-def measure_ceilings(device: Device, effort: Effort, *, quick: bool, with_peers: bool) -> Ceilings:
-    """Measure the rate of a large 16-bit matrix product, and of a copy larger than the caches.
-
-    The product is computed by CuPy and, if peers are measured on a GPU, by PyTorch; the faster
-    one counts. On a CPU, which has no 16-bit matrix units, the product is computed in float32.
-    """
-    side, copied = (256, 1 << 18) if quick else (8192, 1 << 28)
-    xp = device.xp
-    dtype = "float16" if device.kind == "gpu" else "float32"
-    generator = np.random.default_rng(0)
-    factors = [device.asarray(generator.normal(size=(side, side)), dtype=dtype) for _ in range(2)]
-    product = xp.empty_like(factors[0])
-
-    def multiply(calls: int) -> None:
-        for _ in range(calls):
-            xp.matmul(*factors, out=product)
-
-    product_s = [time_calls(multiply, device, effort).median_s]
-    if device.kind == "gpu" and with_peers:
-        from torch_peers.fields import repeated_product
-
-        product_s.append(time_calls(repeated_product(*factors), device, effort).median_s)
-    source = device.asarray(generator.random(copied, dtype=np.float32))
-    target = xp.empty_like(source)
-
-    def copy(calls: int) -> None:
-        for _ in range(calls):
-            xp.copyto(target, source)
-
-    copy_s = time_calls(copy, device, effort).median_s
-    return Ceilings(2 * side**3 / min(product_s), 2 * source.nbytes / copy_s)
 
 
 def _cuda_version(number: int) -> str:

@@ -1,9 +1,7 @@
-"""Images for measurements of fidelity, and images in a folder."""
+"""The sample images, and images in a folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
 
 from measuring import ROOT
 from neuralfield.images import ImageData
@@ -13,20 +11,7 @@ from neuralfield.images.resizing import resize_image
 _RESOURCES = ROOT / "workflow" / "resources"
 PHOTO = _RESOURCES / "savannah.png"
 DRAWING = _RESOURCES / "lion_cub.png"
-DRAWING_SIDE_PX = 200
-_PHOTO_SIDE_PX = 768
-_QUICK_SIDE_PX = 24
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
-
-
-def photo(path: Path, *, quick: bool) -> np.ndarray:
-    """Return a colour image, reduced to a longer side of 768 pixels if it is larger."""
-    return _values(path, _QUICK_SIDE_PX if quick else _PHOTO_SIDE_PX, "rgb")
-
-
-def drawing(path: Path, *, quick: bool) -> np.ndarray:
-    """Return a grey image, reduced to a longer side of 200 pixels if it is larger."""
-    return _values(path, _QUICK_SIDE_PX if quick else DRAWING_SIDE_PX, "grey")
 
 
 def images_in_folder(
@@ -43,11 +28,3 @@ def images_in_folder(
                 image = resize_image(image, longest_px)
             width, height = (factor * (side // factor) for side in (image.width, image.height))
             yield path.stem, ImageData(image.pixels[:height, :width], image.mode, image.bit_depth)
-
-
-def _values(path: Path, longer_px: int, mode: str) -> np.ndarray:
-    """Return the values of an image file; float32, shape (height, width, channels)."""
-    image = read_image(path, mode=mode)
-    if max(image.width, image.height) > longer_px:
-        image = resize_image(image, longer_px)
-    return image.values()

@@ -1,44 +1,13 @@
-"""Timing, and reports of measurements as Markdown tables and JSON."""
+"""Reports of measurements as Markdown tables and JSON."""
 
 import json
-import math
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuralfield.system.device import Device
 from neuralfield.system.errors import NeuralfieldError
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Length and number of the samples of a timing.
-
-    Attributes
-    ----------
-    sample_s : float
-        Minimum duration of a sample, which may have several calls.
-    samples : int
-        Number of samples, of which the median is reported.
-    """
-
-    sample_s: float = 0.05
-    samples: int = 9
-    warm_up_calls: int = 3
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of one call: the median of the samples, and the extremes."""
-
-    median_s: float
-    lowest_s: float
-    highest_s: float
-    samples: int
-    calls_per_sample: int
 
 
 class Deadline:
@@ -52,36 +21,6 @@ class Deadline:
     def passed(self) -> bool:
         """Whether the time limit has passed."""
         return time.monotonic() >= self._end_s
-
-
-def synchronize_all_streams(device: Device) -> None:
-    """Wait for all work on the device, of every stream and every library."""
-    if device.kind == "gpu":
-        device.xp.cuda.Device().synchronize()
-
-
-def time_calls(run: Callable[[int], None], device: Device, effort: Effort) -> Timing:
-    """Measure the time of one call in samples of many calls; the device is idle between samples.
-
-    Parameters
-    ----------
-    run : callable
-        Makes the number of consecutive calls that its argument gives.
-    """
-
-    def sample_s(calls: int) -> float:
-        synchronize_all_streams(device)
-        start_s = time.perf_counter()
-        run(calls)
-        synchronize_all_streams(device)
-        return time.perf_counter() - start_s
-
-    run(effort.warm_up_calls)
-    calls = 1
-    while (elapsed_s := sample_s(calls)) < effort.sample_s:
-        calls = math.ceil(calls * min(10.0, max(1.2 * effort.sample_s / elapsed_s, 1.2)))
-    each_s = [sample_s(calls) / calls for _ in range(effort.samples)]
-    return Timing(statistics.median(each_s), min(each_s), max(each_s), len(each_s), calls)
 
 
 @dataclass
@@ -124,8 +63,7 @@ class Report:
         try:
             found = measure()
         except Exception as error:  # of any library, so that other systems are measured
-            text = str(error) if isinstance(error, NeuralfieldError) else repr(error)
-            found = {"left_out": " ".join(text.split())[:300]}
+            found = {"left_out": reason_of(error)}
         self.add(part, row, system, **found)
 
     def require(self, passed: bool, what: str) -> None:
@@ -215,6 +153,12 @@ class Report:
         """Return all entries as JSON."""
         whole = {"environment": environment, "failures": self.failures, "entries": self.entries}
         return json.dumps(whole, indent=2) + "\n"
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error as one line of a report."""
+    text = str(error) if isinstance(error, NeuralfieldError) else repr(error)
+    return " ".join(text.split())[:300]
 
 
 def markdown_table(header: list[str], lines: list[list[str]]) -> str:

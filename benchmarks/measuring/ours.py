@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from measuring.measure import Report, synchronize_all_streams
+from measuring.measure import Report
+from measuring.timing import synchronize_all_streams
 from neuralfield.fields import field_settings
 from neuralfield.images import ImageData
 from neuralfield.images.metrics import psnr_db

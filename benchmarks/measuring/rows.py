@@ -1,4 +1,4 @@
-"""Networks and images whose steps are timed, and lower bounds of the times of the steps."""
+"""Networks and images whose steps are timed, and the multiply-adds of the steps."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,13 +22,8 @@ HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}
 HASHGRID_OF_TILE = HASHGRID | {"levels": 16, "log2_table_size": 16}
 
-_FLOAT32_BYTES = 4
 _ENDLESS_STEPS = 10_000_000
 _REDUCTION = 25
-_SIREN_BAR_MS = 1.4
-_STATE_ARRAYS = {"adam": 3, "muon": 3, "sgd": 1}
-"""Number of arrays of the parameters' size that an update reads and writes: the weights, and two
-moments, or a moment and a direction."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +37,6 @@ class StepRow:
     width, height : int
         Pixels of the image.
     mode : {"bilevel", "grey", "rgb"}
-    bar_ms : float or None
-        The time to beat.
     optimizer, loss, learning_rate
         See `neuralfield.tasks.training_settings.ImageTraining`.
     footprint_points : int
@@ -57,7 +50,6 @@ class StepRow:
     width: int
     height: int
     mode: str
-    bar_ms: float | None = None
     optimizer: str = "adam"
     loss: str = "mse"
     learning_rate: float = 1e-4
@@ -102,33 +94,31 @@ class StepRow:
 
 
 STEPS = (
-    StepRow("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb", bar_ms=_SIREN_BAR_MS),
-    StepRow("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey", bar_ms=0.15),
+    StepRow("siren 3x256, 768x512 rgb", SIREN, 768, 512, "rgb"),
+    StepRow("siren 3x256, 200x200 grey", SIREN, 200, 200, "grey"),
     StepRow(
         "original tanh network, 200x200",
         ORIGINAL,
         200,
         200,
         "bilevel",
-        bar_ms=0.11,
         optimizer="sgd",
         loss="binary_cross_entropy",
         learning_rate=0.1,
     ),
-    StepRow("fourier 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb", bar_ms=0.19),
-    StepRow("fourier 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb", bar_ms=0.6),
+    StepRow("fourier 4x64, 768x512 rgb", FREQUENCY_4X64, 768, 512, "rgb"),
+    StepRow("fourier 5x128, 768x512 rgb", FREQUENCY_5X128, 768, 512, "rgb"),
     StepRow(
         "hashgrid 16x2^15 + relu 2x64, 768x512 rgb",
         HASHGRID_16,
         768,
         512,
         "rgb",
-        bar_ms=0.57,
         learning_rate=1e-2,
     ),
-    StepRow("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
-    StepRow("wire 3x128, 768x512 rgb", WIRE, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
-    StepRow("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb", bar_ms=1.3 * _SIREN_BAR_MS),
+    StepRow("finer 3x256, 768x512 rgb", FINER, 768, 512, "rgb"),
+    StepRow("wire 3x128, 768x512 rgb", WIRE, 768, 512, "rgb"),
+    StepRow("gauss 3x256, 768x512 rgb", GAUSS, 768, 512, "rgb"),
     StepRow("cafe, 768x512 rgb", CAFE, 768, 512, "rgb"),
     StepRow(
         "siren 3x256 by muon, 768x512 rgb",
@@ -136,12 +126,24 @@ STEPS = (
         768,
         512,
         "rgb",
-        bar_ms=1.15 * _SIREN_BAR_MS,
         optimizer="muon",
     ),
+    StepRow("siren 3x256, 200x200 grey, 9 points", SIREN, 200, 200, "grey", footprint_points=9),
 )
-"""Rows whose steps are timed. The inputs of the rows `fourier` are a sine and a cosine of each of
-20 frequencies; their activation is relu."""
+"""Rows whose steps are timed on a GPU. The inputs of the rows `fourier` are a sine and a cosine of
+each of 20 frequencies; their activation is relu."""
+
+PROCESSOR_STEPS = (
+    STEPS[1],
+    StepRow("siren 3x128, 200x200 grey", SIREN | {"width": 128}, 200, 200, "grey"),
+    STEPS[2],
+    StepRow("finer 3x128, 200x200 grey", FINER | {"width": 128}, 200, 200, "grey"),
+    StepRow("gauss 3x128, 200x200 grey", GAUSS | {"width": 128}, 200, 200, "grey"),
+    StepRow("wire 3x90, 200x200 grey", WIRE | {"width": 90}, 200, 200, "grey"),
+    StepRow("cafe, 200x200 grey", CAFE, 200, 200, "grey"),
+    StepRow("hashgrid 8 x 2^12 + relu 2x64, 200x200 grey", HASHGRID, 200, 200, "grey"),
+    StepRow("hashgrid 16 x 2^15 + relu 2x64, 200x200 grey", HASHGRID_16, 200, 200, "grey"),
+)
 
 BATCHES = tuple(
     StepRow(
@@ -156,17 +158,6 @@ BATCHES = tuple(
     for pixels in (32_768, 65_536, 262_144)
 )
 """Steps on some pixels of an image, as in the tiles of a large image."""
-
-
-def footprint_rows(points: int) -> tuple[StepRow, StepRow]:
-    """Return footprint supervision, and point supervision with as many rows on a larger image.
-
-    The second image is `points` times as high as the first one.
-    """
-    return (
-        StepRow(f"{points} points a pixel", SIREN, 200, 200, "grey", footprint_points=points),
-        StepRow("1 point a pixel, as many rows", SIREN, 200, 200 * points, "grey"),
-    )
 
 
 def reduced_field(field: dict[str, Any]) -> dict[str, Any]:
@@ -203,42 +194,6 @@ def training_multiply_adds(row: StepRow) -> int:
     return row.rows * (products * first.fan_in * first.fan_out + 3 * weights)
 
 
-def training_bytes(row: StepRow) -> int:
-    """Return the minimum bytes that a step moves: the targets, and the optimizer's arrays.
-
-    The targets are loaded once, and the optimizer's arrays are loaded and stored. Positions are
-    computed from the index of the pixel, and all other values could stay on the chip.
-    """
-    targets = row.width * row.height * CHANNELS[row.mode] * _FLOAT32_BYTES
-    state = 2 * _STATE_ARRAYS[row.optimizer] * row.network().parameter_count * _FLOAT32_BYTES
-    return targets + state
-
-
 def rendering_multiply_adds(network: CoordinateNetwork) -> int:
     """Return the multiply-adds of a rendered pixel: one for each weight."""
     return sum(layer.fan_in * layer.fan_out for layer in network.layers)
-
-
-def rendering_bytes(network: CoordinateNetwork) -> int:
-    """Return the minimum bytes that are moved for a rendered pixel: its values, stored once."""
-    return network.layers[-1].fan_out * _FLOAT32_BYTES
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """The peak rates of the device, measured in the same run.
-
-    Attributes
-    ----------
-    matrix_flop_per_s : float
-        Rate of a 16-bit matrix product; a multiply-add counts as two operations.
-    copy_bytes_per_s : float
-        Bytes read plus bytes written by a copy.
-    """
-
-    matrix_flop_per_s: float
-    copy_bytes_per_s: float
-
-    def floor_s(self, multiply_adds: float, moved_bytes: float) -> float:
-        """Return the minimum time for arithmetic and moved bytes: the larger of the two times."""
-        return max(2 * multiply_adds / self.matrix_flop_per_s, moved_bytes / self.copy_bytes_per_s)

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -165,6 +164,8 @@ class FieldSteps:
         torch._dynamo.reset()  # otherwise a new network counts as a recompilation of the last one
         settings, shape = task.training, task.shape
         self.device, self.peer, self._loss_name = torch_device(device), peer, settings.loss
+        if settings.optimizer == "muon" or settings.supervision == "footprint":
+            raise NotImplementedError("peers are timed with adam and sgd, at pixel centres")
         network = build_field(task.field, shape, settings.random_seed)
         if any(isinstance(layer, ComplexLinear) for layer in network.layers):
             raise NotImplementedError("peers are timed with real numbers")
@@ -183,8 +184,6 @@ class FieldSteps:
                 fused=True,
                 capturable=device.kind == "gpu",
             )
-        elif settings.optimizer == "muon":
-            raise NotImplementedError("peers are timed with adam and sgd")
         else:
             self.optimizer = torch.optim.SGD(parameters, settings.learning_rate, fused=True)
         self._scaled_loss: Callable[[], torch.Tensor] = self._forward
@@ -208,13 +207,6 @@ class FieldSteps:
         torch.set_float32_matmul_precision(self.peer.matmul_precision)
         self._backward()
         return self.field.named(_gradient)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the current arrays of the network on the host, in the form of our models."""
-        arrays = self.field.named(lambda parameter: parameter)
-        if isinstance(self.field.encoding, FourierFeatures | FourierChebyshev):
-            arrays["encoding.frequencies"] = self.field.frequencies.cpu().numpy()
-        return arrays
 
     def _forward(self) -> torch.Tensor:
         with torch.autocast(self.device.type, torch.float16, enabled=self.peer.half):
@@ -275,10 +267,6 @@ class TorchRendering:
                 for block, rows in zip(self.image, self._rows, strict=True):
                     block.copy_(self._render(rows))
 
-    def first_block(self) -> np.ndarray:
-        """Return the values of the first rows, shape (rows_per_block * width, channels)."""
-        return self.image[0].cpu().numpy()
-
     def _block(self, rows: torch.Tensor) -> torch.Tensor:
         shape = (len(rows), len(self._columns))
         x, y = self._columns.expand(shape), rows[:, None].expand(shape)
@@ -306,18 +294,6 @@ def captured(step: Callable[[], None], optimizer: torch.optim.Optimizer) -> torc
 def _gradient(parameter: torch.Tensor) -> torch.Tensor:
     assert parameter.grad is not None
     return parameter.grad
-
-
-def repeated_product(*factors: Any) -> Callable[[int], None]:
-    """Return a function that multiplies two square CuPy matrices a given number of times."""
-    left, right = (torch.from_dlpack(factor) for factor in factors)
-    product = torch.empty_like(left)
-
-    def multiply(calls: int) -> None:
-        for _ in range(calls):
-            torch.matmul(left, right, out=product)
-
-    return multiply
 
 
 def torch_device(device: Device) -> torch.device:
