@@ -135,9 +135,13 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: in
     if bias is not None and bias.shape != weight.shape[3:]:
         raise ConfigError("conv2d", f"bias of shape {bias.shape}", f"shape {weight.shape[3:]}")
     xp = namespace_of(x.data)
-    padded = xp.ascontiguousarray(x.data)
     if padding:
-        padded = xp.pad(padded, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+        batch, height, width, channels = x.shape
+        sides = (height + 2 * padding, width + 2 * padding)
+        padded = xp.zeros((batch, *sides, channels), dtype=x.data.dtype)
+        padded[:, padding:-padding, padding:-padding] = x.data
+    else:
+        padded = xp.ascontiguousarray(x.data)
     data = _forward(plan, padded, weight.data)
     parents = (x, weight)
     if bias is not None:

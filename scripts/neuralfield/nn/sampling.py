@@ -1,5 +1,6 @@
 """The samples and points of each step, as pure functions of seed and step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from types import ModuleType
@@ -12,7 +13,7 @@ from neuralfield.system.random_streams import (
     STREAM_DENSITY,
     STREAM_JITTER,
     STREAM_ORDER,
-    permuted,
+    permutation,
     philox,
     uniform,
 )
@@ -65,14 +66,11 @@ class Batches:
             return self._systematic_sample(self.cumulative_density, step)
         if self.blocks is not None:
             return self.blocks.pixels(step, self.random_seed)
-        start = step * self.size
-        epoch, offset = divmod(start, self.sample_count)
-        places = offset + _range(self.xp, self.size)
-        part = self._at(places[: self.sample_count - offset], epoch)
+        epoch, offset = divmod(step * self.size, self.sample_count)
+        part = self._order(epoch)[offset : offset + self.size]
         if part.size == self.size:
             return part
-        rest = self._at(places[part.size :] - self.sample_count, epoch + 1)
-        return self.xp.concatenate([part, rest])
+        return self.xp.concatenate([part, self._order(epoch + 1)[: self.size - part.size]])
 
     def weights(self, samples: Array) -> Array | None:
         """Return weights with which a batch's mean estimates the mean of all samples without bias.
@@ -85,8 +83,16 @@ class Batches:
         before = self.xp.where(samples > 0, cumulative[samples - 1], 0)
         return 1 / (self.sample_count * (cumulative[samples] - before))
 
-    def _at(self, places: Array, epoch: int) -> Array:
-        return permuted(self.xp, places, self.sample_count, self.random_seed, (epoch, STREAM_ORDER))
+    @cached_property
+    def _order(self) -> Callable[[int], Array]:
+        """A function that returns the order of all samples in an epoch, and keeps the last two."""
+
+        @lru_cache(maxsize=2)
+        def order(epoch: int) -> Array:
+            found = permutation(self.sample_count, self.random_seed, (epoch, STREAM_ORDER))
+            return self.xp.asarray(found)
+
+        return order
 
     def _systematic_sample(self, cumulative: Array, step: int) -> Array:
         """Sample once from each of `size` parts of equal probability, for an even distribution."""

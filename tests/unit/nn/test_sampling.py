@@ -3,7 +3,7 @@ import pytest
 
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
-from neuralfield.system.random_streams import permuted, philox, uniform
+from neuralfield.system.random_streams import permutation, philox, uniform
 from neuralfield.tasks.training_settings import log_spaced_steps
 
 
@@ -30,7 +30,7 @@ def test_uniform_numbers_are_uniform():
 
 
 def random_order(size, seed=5, epoch=0):
-    return permuted(np, np.arange(size), size, seed, (epoch, 0))
+    return permutation(size, seed, (epoch, 0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 16, 17, 64, 999, 40_000])
@@ -38,12 +38,10 @@ def test_a_random_order_has_each_number_once(size):
     assert sorted(random_order(size)) == list(range(size))
 
 
-def test_random_orders_differ_by_epoch_and_seed_and_can_be_asked_place_by_place():
+def test_random_orders_differ_by_epoch_and_seed():
     order = random_order(1000)
     for other in (random_order(1000, epoch=1), random_order(1000, seed=6)):
         assert np.count_nonzero(order == other) < 10
-    places = np.array([7, 999, 0])
-    np.testing.assert_array_equal(permuted(np, places, 1000, 5, (0, 0)), order[places])
 
 
 @pytest.mark.slow
@@ -51,9 +49,8 @@ def test_random_orders_differ_by_epoch_and_seed_and_can_be_asked_place_by_place(
 @pytest.mark.parametrize("place", [0, -1])
 def test_every_number_is_as_likely_at_a_place(size, place):
     epochs, bins = 2000, min(size, 10)
-    place = np.array([place % size])
-    rendered = [int(permuted(np, place, size, 9, (epoch, 0))[0]) for epoch in range(epochs)]
-    counts = np.bincount(np.array(rendered) * bins // size, minlength=bins)
+    numbers = np.array([permutation(size, 9, (epoch, 0))[place] for epoch in range(epochs)])
+    counts = np.bincount(numbers * bins // size, minlength=bins)
     expected = epochs * np.bincount(np.arange(size) * bins // size, minlength=bins) / size
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert chi_square < bins + 4 * np.sqrt(2 * bins), "mean bins - 1, spread sqrt(2 * bins)"

@@ -52,8 +52,9 @@ class ClassifierObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """The bytes kept for each image: two copies of its pixels as read, and its label."""
-        return 2 * self.labelled.shape.width * self.labelled.shape.height + 16
+        """The bytes kept for each image: two copies of its pixels as read and of its label, and its
+        number in the orders of two epochs."""
+        return 2 * self.labelled.shape.width * self.labelled.shape.height + 32
 
     @property
     def working_values(self) -> int:

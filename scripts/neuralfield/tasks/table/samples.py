@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralfield.system.errors import ConfigError, InputError, did_you_mean
 from neuralfield.system.input_files import column_names, open_input, read_csv_in_parts, wrong_cell
-from neuralfield.system.random_streams import STREAM_HELD_OUT, permuted
+from neuralfield.system.random_streams import STREAM_HELD_OUT, permutation
 
 LARGEST_NUMBER = 1e30
 """Maximum absolute value of a number: it is finite in float32, and sums of its squares are finite
@@ -117,9 +117,8 @@ def held_out_rows(count: int, share: float, random_seed: int) -> np.ndarray:
     if held_out >= count:
         expected = "a share that leaves at least one row for training"
         raise ConfigError("held_out_share", f"{share:g} of {count:,} rows", expected)
-    places = permuted(np, np.arange(held_out), count, random_seed, (0, STREAM_HELD_OUT))
     mask = np.zeros(count, dtype=bool)
-    mask[places] = True
+    mask[permutation(count, random_seed, (0, STREAM_HELD_OUT))[:held_out]] = True
     return mask
 
 

@@ -54,8 +54,9 @@ class TableObjective(Objective):
 
     @property
     def sample_bytes(self) -> int:
-        """The bytes kept for each row: as it was read, and in the network's precision."""
-        return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + self.itemsize)
+        """The bytes kept for each row: as it was read, in the network's precision, and its number
+        in the orders of two epochs."""
+        return (self.inputs.shape[1] + self.targets.shape[1]) * (8 + self.itemsize) + 16
 
     @property
     def working_values(self) -> int:
