@@ -48,7 +48,7 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
     NeuralfieldError
         If the workflow fails; Snakemake has reported the reason.
     """
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--cores", cores, "--config", f"training={{device: {device}}}"]
     code = subprocess.run(command, cwd=folder, check=False).returncode
     if code:

@@ -12,7 +12,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -25,10 +25,6 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 _PATIENCE_S = 120.0
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-
-before_compiling: list[Callable[[], None]] = []
-"""Functions that are called once, before this process first compiles for a `KernelStore`."""
 
 
 class KernelStore:
@@ -66,8 +62,6 @@ class KernelStore:
         lock ends with `release` or with the process. Returns None if no lock can be created, or if
         another process holds it for too long.
         """
-        while before_compiling:
-            before_compiling.pop()()
         deadline_s = time.monotonic() + patience_s
         for folder in self.folders:
             with contextlib.suppress(OSError):

@@ -93,10 +93,6 @@ class CpuEngine:
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
 
-    def compile_update(self) -> None:
-        """Compile the kernels of the update, by running an update with gradients of 0."""
-        self._update.run(self._pool, 0)
-
     def memory_report(self) -> dict[str, int]:
         return self._memory
 
