@@ -2,16 +2,16 @@
 
     python benchmarks/sanitizer.py --output benchmarks/results/NAME.md
 
-Under the sanitizer a test takes seconds to minutes. Each kind of kernel therefore has a share of
-the processes, and tests that do not fit into the time are left out. The sanitizer has to be version
-2026.1 or newer: see docs/gpu.md.
+Under the sanitizer a test takes seconds to minutes. Tests are therefore run in a random order, the
+same in each run, and those that do not fit into the time are left out. The sanitizer has to be
+version 2026.1 or newer: see docs/gpu.md.
 """
 
 import argparse
 import bisect
 import contextlib
-import itertools
 import json
+import math
 import os
 import random
 import re
@@ -26,6 +26,7 @@ from pathlib import Path
 
 import pytest
 from measuring import ROOT
+from measuring.command_line import new_parser, start
 from measuring.environment import describe
 from measuring.measure import Report
 
@@ -47,6 +48,7 @@ TESTS = (
     "test_samples_in_a_box",
 )
 _IS_CHOSEN = re.compile(rf"::({'|'.join(TESTS)})\b")
+_PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly")
 _SHARE_TO_BEGIN = 0.85  # of the time limit: tests that have started by then may still finish
 _FINDING = re.compile(  # may follow pytest's dots on a line
     rb"(?<!=)========= (?!COMPUTE-SANITIZER|\w+ SUMMARY| )(.+(?:\n=========     and .+)*)"
@@ -60,49 +62,16 @@ def kind_of(test: str) -> str:
     return name.replace("_", " ") + (f", {passes[0]}" if passes else "")
 
 
-def collect_tests(expression: str) -> dict[str, list[str]]:
-    """Return the tests of kernels that pytest's -k chooses, by kind."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--collect-only",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-    ]
+def collect_tests(expression: str) -> list[str]:
+    """Return the tests of kernels that pytest's -k chooses, in a random order."""
+    command = [sys.executable, "-m", "pytest", *_PYTEST, "--collect-only", "tests/parity"]
     command += ["-k", expression] if expression else []
-    found = subprocess.run(
-        [*command, "tests/parity"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    kinds: dict[str, list[str]] = {}
-    for test in found.stdout.splitlines():
-        if _IS_CHOSEN.search(test):
-            kinds.setdefault(kind_of(test), []).append(test)
-    if not kinds:
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    tests = [test for test in found.stdout.splitlines() if _IS_CHOSEN.search(test)]
+    if not tests:
         raise SystemExit(f"no test of a kernel is named by -k {expression!r}:\n{found.stdout}")
-    for tests in kinds.values():
-        random.Random(0).shuffle(tests)  # neighbouring tests are similar
-    return kinds
-
-
-def share_out(kinds: dict[str, list[str]], processes: int) -> list[list[str]]:
-    """Return the tests of each process.
-
-    Each kind is in as few processes as possible, so that slow kinds do not delay others.
-    """
-    shares = []
-    for number in range(processes):
-        own = list(kinds.values())[number % len(kinds) :: processes]
-        alike = range(number % len(kinds), processes, len(kinds))  # processes with these kinds
-        turns = itertools.zip_longest(*(tests[alike.index(number) :: len(alike)] for tests in own))
-        shares.append([test for turn in turns for test in turn if test])
-    return [share for share in shares if share]
-
-
-# ---- code of a process under the sanitizer ---------------------------------------------------
+    random.Random(0).shuffle(tests)  # neighbouring tests are similar
+    return tests
 
 
 class Record:
@@ -135,13 +104,10 @@ def run_part(folder: Path, tool: str, until: float) -> int:
 
         cupy.cuda.set_allocator(None)
     tests = json.loads((folder / "tests.json").read_text())
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=line"]
+    options = [*_PYTEST, "--tb=line"]
     status = int(pytest.main([*options, *tests], plugins=[Record(folder / "ended", until)]))
     (folder / "status").write_text(str(status))
     return status
-
-
-# ---- code of the process that starts the others ----------------------------------------------
 
 
 class SanitizerRun:
@@ -167,13 +133,13 @@ class SanitizerRun:
             start_new_session=True,
         )
 
-    def wait(self) -> None:
-        """Wait until the process ends, or stop it after its time limit.
+    def wait(self, until: float = math.inf) -> None:
+        """Wait until the process ends, or stop it after its time limit or an earlier time.
 
         The log is read before the process is stopped, so that it has no messages about the stop.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.1, self._until - time.time()))
+            self._process.wait(max(0.1, min(until, self._until) - time.time()))
             self._has_ended = True
         ended, log = self._folder / "ended", self._folder / "log"
         if ended.exists():  # read before the log, which then covers all recorded tests
@@ -243,18 +209,19 @@ def main(arguments: argparse.Namespace) -> int:
             "no compute-sanitizer on the path: CUDA's toolkit has it, and so has the package "
             "nvidia-cuda-sanitizer-api; say where it is with --sanitizer"
         )
-    shares, report = share_out(collect_tests(arguments.k), arguments.processes), Report()
+    tests, report = collect_tests(arguments.k), Report()
+    shares = [tests[first :: arguments.processes] for first in range(arguments.processes)]
     with tempfile.TemporaryDirectory() as temporary:
         parts = [
             SanitizerRun(
                 arguments.sanitizer,
                 tool,
-                tests,
+                share,
                 Path(temporary) / f"{tool}_{number}",
                 arguments.limit_s,
             )
             for tool in arguments.tools
-            for number, tests in enumerate(shares)
+            for number, share in enumerate(filter(None, shares))
         ]
         for part in parts:
             part.wait()
@@ -269,19 +236,16 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = new_parser(__doc__, "output")
     add = parser.add_argument
     add("--tools", nargs="+", choices=TOOLS, default=["memcheck", "racecheck"])
     add("--sanitizer", default=shutil.which("compute-sanitizer"), help="path of compute-sanitizer")
     add("--processes", type=int, default=8, help="processes for each tool")
-    add("--limit-s", type=float, default=600.0)
+    add("--limit-s", type=float, default=600.0, help="seconds after which processes are stopped")
     add("-k", default="", help="select tests, as with pytest's -k")
-    add("--output", type=Path, help="Markdown file to write; a JSON file is put beside it")
     add("--part", type=Path, help=argparse.SUPPRESS)
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main(_parser().parse_args()))
+    start(main, _parser())

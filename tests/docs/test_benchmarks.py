@@ -12,7 +12,15 @@ from measuring.artefacts import Artefacts
 from super_resolution import luma, quality
 from workspace import ROOT, clean_environment
 
+PROGRAMS = sorted(path.name for path in (ROOT / "benchmarks").glob("*.py"))
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--threads", "1", "--rounds", "1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_starts(program):
+    command = [sys.executable, f"benchmarks/{program}", "--help"]
+    subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, check=True)
 
 
 @pytest.mark.slow

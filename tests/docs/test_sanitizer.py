@@ -53,16 +53,24 @@ def test_without_end():
 """
 
 
-def run(tmp_path: Path, names: list[str], limit_s: float = 120.0) -> sanitizer.SanitizerRun:
-    """Run some of the tests until they end or their time limit is reached."""
+LIMIT_S = 600.0
+
+
+def started(tmp_path: Path, names: list[str]) -> sanitizer.SanitizerRun:
+    """Start some of the tests under the stand-in."""
     program, tests = tmp_path / "compute-sanitizer", tmp_path / "test_kernels.py"
     program.write_text(STAND_IN)
     program.chmod(0o755)
     tests.write_text(TESTS)
     chosen = [f"{tests}::test_{name}" for name in names]
-    part = sanitizer.SanitizerRun(str(program), "racecheck", chosen, tmp_path / "part", limit_s)
-    part.wait()
-    return part
+    return sanitizer.SanitizerRun(str(program), "racecheck", chosen, tmp_path / "part", LIMIT_S)
+
+
+def wait_for(text: str, file: Path) -> None:
+    until = time.time() + LIMIT_S
+    while not file.exists() or text not in file.read_text():
+        assert time.time() < until, f"{file.name} has no {text!r}"
+        time.sleep(0.05)
 
 
 def names_of(items: dict[str, str]) -> dict[str, str]:
@@ -70,7 +78,8 @@ def names_of(items: dict[str, str]) -> dict[str, str]:
 
 
 def test_findings_are_reported_wherever_they_stand(tmp_path: Path):
-    part = run(tmp_path, ["clean", "race", "reported_late", "failing"])
+    part = started(tmp_path, ["clean", "race", "reported_late", "failing"])
+    part.wait()
     assert part.failure() == ""
     ended = {"clean": "passed", "race": "passed", "reported_late": "passed", "failing": "failed"}
     assert names_of(part.outcomes()) == ended
@@ -89,17 +98,17 @@ def test_findings_are_reported_wherever_they_stand(tmp_path: Path):
 
 
 def test_a_crash_is_no_clean_report(tmp_path: Path):
-    part = run(tmp_path, ["clean", "crashing", "race"])
+    part = started(tmp_path, ["clean", "crashing", "race"])
+    part.wait()
     assert names_of(part.outcomes()) == {"clean": "passed", "crashing": "unfinished"}
     assert "broke off in" in part.failure() and "test_crashing" in part.failure()
 
 
 def test_what_is_reported_of_being_stopped_is_no_finding(tmp_path: Path):
-    part = run(tmp_path, ["clean", "without_end"], limit_s=10.0)
+    part = started(tmp_path, ["clean", "without_end"])
+    wait_for("without_end", tmp_path / "part" / "ended")
+    part.wait(until=time.time())
     assert names_of(part.outcomes()) == {"clean": "passed", "without_end": "unfinished"}
     assert part.failure() == ""
-    log, until = tmp_path / "part" / "log", time.time() + 30
-    while "was stopped" not in log.read_text() and time.time() < until:
-        time.sleep(0.05)
-    assert "was stopped" in log.read_text()
+    wait_for("was stopped", tmp_path / "part" / "log")
     assert [text for text, _ in part.findings()] == ["Error: before all tests"]
