@@ -37,7 +37,7 @@ from measuring.timing import (
     in_turns,
     medians,
     ratios,
-    with_one_core_blas,
+    with_blas_threads,
 )
 
 from neuralfield.fields import ImageShape, build_field, field_settings
@@ -73,7 +73,7 @@ class Benchmark:
         self.arguments, self.report = arguments, Report()
         self.device = select_device(arguments.device)
         self.peers = available_peers(self.device, arguments)
-        self._product = MatrixProduct(self.device, arguments.threads, quick=arguments.quick)
+        self._product = MatrixProduct(self.device, quick=arguments.quick)
         self._errors: dict[str, float] = {}
 
     def measure_steps(self) -> None:
@@ -119,7 +119,8 @@ class Benchmark:
         groups = [[name] for name in names] if self.device.kind == "gpu" else [names]
         ours: list[Sample] = []
         for group in groups:
-            works: dict[str, Work] = {PRODUCT: self._product}
+            product = with_blas_threads(self._product, self.device, self.arguments.threads)
+            works: dict[str, Work] = {PRODUCT: product}
             with ExitStack() as stack:
                 for name in group:
                     try:
@@ -128,10 +129,10 @@ class Benchmark:
                         self.report.add(part, row, name, left_out=reason_of(error))
                 rounds, sample_s = self.arguments.rounds, self.arguments.sample_s
                 samples = in_turns(works, self.device, rounds, sample_s)
-            product = samples.pop(PRODUCT)
+            of_product = samples.pop(PRODUCT)
             ours = ours or next(iter(samples.values()), [])
             for name, found in samples.items():
-                numbers = self._numbers(found, ours, product, multiply_adds, pixels)
+                numbers = self._numbers(found, ours, of_product, multiply_adds, pixels)
                 if name in self._errors:
                     numbers["gradient_error"] = self._errors[name]
                 self.report.add(part, row, name, **numbers)
@@ -175,7 +176,7 @@ class Benchmark:
         self._errors[ours.name] = checked_error(self.report, row.name, ours, gradient, reference)
         task, threads = row.task(ours.precision), self.arguments.threads
         with TrainingSteps(task, self.device, ours.engine, threads) as steps:
-            yield with_one_core_blas(steps) if self.device.kind == "cpu" else steps
+            yield with_blas_threads(steps, self.device, 1)  # engines use threads themselves
 
     @contextmanager
     def _peer_steps(

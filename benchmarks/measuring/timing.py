@@ -80,11 +80,13 @@ def medians(samples: list[Sample]) -> Sample:
     return Sample(median(s.clock_s for s in samples), median(s.cores_s for s in samples))
 
 
-def with_one_core_blas(work: Work) -> Work:
-    """Return the work with BLAS on one core, as in `fit`: engines use threads themselves."""
+def with_blas_threads(work: Work, device: Device, threads: int) -> Work:
+    """Return the work with a number of BLAS threads; on a GPU, the work itself."""
+    if device.kind == "gpu":
+        return work
 
     def run(calls: int) -> None:
-        with threadpool_limits(1):
+        with threadpool_limits(threads):
             work(calls)
 
     return run
@@ -93,15 +95,14 @@ def with_one_core_blas(work: Work) -> Work:
 class MatrixProduct:
     """A large matrix product, an upper bound of the rate: in 16 bits on a GPU, else in float32."""
 
-    def __init__(self, device: Device, threads: int, *, quick: bool) -> None:
+    def __init__(self, device: Device, *, quick: bool) -> None:
         side = _QUICK_SIDE if quick else _PRODUCT_SIDES[device.kind]
         dtype = "float16" if device.kind == "gpu" else "float32"
         factors = np.random.default_rng(0).normal(size=(2, side, side))
         self._factors = device.asarray(factors, dtype=dtype)
         self._product, self._multiply = device.xp.empty_like(self._factors[0]), device.xp.matmul
-        self._threads, self.multiply_adds = threads, side**3
+        self.multiply_adds = side**3
 
     def __call__(self, calls: int) -> None:
-        with threadpool_limits(self._threads):
-            for _ in range(calls):
-                self._multiply(*self._factors, out=self._product)
+        for _ in range(calls):
+            self._multiply(*self._factors, out=self._product)
