@@ -3,10 +3,12 @@
 import re
 import tomllib
 
+import numba.core.caching
 import yaml
 from workspace import ROOT
 
 import neuralfield
+from neuralfield.engines.cpu.kernels import KernelCache
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -29,6 +31,16 @@ def test_pythons_of_ci_are_those_that_the_package_names():
     jobs = read_yaml(".github/workflows/ci.yml")["jobs"]
     assert {*jobs["checks"]["strategy"]["matrix"]["python"]} == named
     assert jobs["checks"]["steps"][-1] == {"run": ".ci/run"} and (ROOT / ".ci/run").exists()
+
+
+def test_numba_has_an_upper_bound_because_its_cache_has_no_documented_interface():
+    assert issubclass(KernelCache, numba.core.caching.Cache)
+    (declared,) = (line for line in PROJECT["dependencies"] if line.startswith("numba"))
+    (bound,) = re.findall(r"<(\d+)\.(\d+)", declared)
+    assert tuple(map(int, numba.__version__.split(".")[:2])) < tuple(map(int, bound))
+    assert declared.split(";")[0].replace("numba", "numba ") in str(
+        read_yaml("workflow/envs/networks.yaml")["dependencies"]
+    )
 
 
 def test_the_site_has_every_page():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neuralfield.engines.cpu.encoding import activation_numbers, encoding_numbers
+from neuralfield.engines.cpu.encoding import kernel_network
 from neuralfield.engines.kernel_plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.fields import CoordinateNetwork
@@ -38,19 +38,17 @@ class CpuRenderer:
         self, network: CoordinateNetwork, threads: int, shared: Workers | None = None
     ) -> None:
         # imported here, because Numba takes a moment to start
-        from neuralfield.engines.cpu.kernels import block, layout
+        from neuralfield.engines.cpu.kernels import block, groups, layout
 
         plan = network_plan(network)
-        self._render_blocks = block.render_blocks
+        self._render_blocks, self._grid = block.render_blocks, groups.Grid
         self._layout = layout.make_layout(plan, is_trained=False)
         self._channels = plan.layers[-1].fan_out
         layers = (tensor for layer in network.layers for tensor in layer.parameters.values())
         parameters = np.concatenate([tensor.data.ravel() for tensor in layers])
-        self._factors = layout.aligned(self._layout.factor_numbers)
-        frequencies = self._layout.frequencies
-        block.pack(self._layout.table, frequencies, parameters, self._factors)
-        self._encoding = encoding_numbers(network, plan)
-        self._activations = activation_numbers(plan)
+        factors = layout.aligned(self._layout.factor_numbers)
+        self._network = kernel_network(network, plan, self._layout, factors)
+        block.pack(self._network, parameters)
         self._output = OUTPUTS.index(plan.output), float(plan.steepness)
         self._workers, self._is_shared = shared or Workers(threads), shared is not None
 
@@ -65,13 +63,13 @@ class CpuRenderer:
         block_rows = self._layout.block_rows
         size = _PIECE_BLOCKS * block_rows
 
+        grid = self._grid(columns, rows, offsets, numbers)
+
         def render_piece(piece: int, thread: int) -> None:
+            pixels = piece * size, min(count, (piece + 1) * size)
             self._render_blocks(
-                *(self._layout.table, self._layout.frequencies, memory[thread], self._factors),
-                *(columns, rows, offsets, numbers),
-                *(piece * size, min(count, (piece + 1) * size), block_rows),
-                *(self._encoding, self._output, *self._activations),
-                *(means, spreads),
+                *(self._network, memory[thread], grid, pixels, block_rows),
+                *(self._output, means, spreads),
             )
 
         self._workers.pool.run(render_piece, -(-count // size))

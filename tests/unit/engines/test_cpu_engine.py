@@ -252,7 +252,7 @@ EXACT = ACTIVATIONS | {
 }
 
 
-_activate: Any = njit(functions.activate.py_func)
+_activate: Any = njit(functions.activate)
 """The kernels' function, compiled so that Python can call it."""
 
 

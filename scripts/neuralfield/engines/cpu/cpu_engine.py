@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.cpu.encoding import GridGradient, activation_numbers, encoding_numbers
+from neuralfield.engines.cpu.encoding import GridGradient, kernel_network
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
 from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS, NetworkPlan, network_plan
@@ -40,7 +40,7 @@ class CpuEngine:
 
     def __init__(self, objective: ImageObjective, device: Device, threads: int) -> None:
         # imported here, because Numba takes a moment to start
-        from neuralfield.engines.cpu.kernels import block, layout
+        from neuralfield.engines.cpu.kernels import block, groups, layout
 
         plan = network_plan(objective.network)
         self._layout = layout.make_layout(plan, points=objective.points)
@@ -54,22 +54,24 @@ class CpuEngine:
             " threads",
         )
         self.totals = np.zeros(2)
-        self.objective, self._block = objective, block
-        shape, batches = objective.shape, objective.batches
-        self._centres = pixel_centres(np, shape.width, shape.height).astype(np.float32)
-        self._targets = np.ascontiguousarray(objective.values.reshape(-1, shape.channels))
+        self.objective, self._block, self._sums = objective, block, groups.Sums
+        shape, batches, footprint = objective.shape, objective.batches, objective.footprint
         weights = batches.weights(np.arange(batches.sample_count)) if batches.is_weighted else None
-        self._weights = np.empty(0) if weights is None else weights
-        self._footprint = (1, 0.0, 0)
-        if footprint := objective.footprint:
-            self._footprint = (footprint.points, footprint.pixel_side, footprint.random_seed)
+        self._samples = groups.Samples(
+            pixel_centres(np, shape.width, shape.height).astype(np.float32),
+            np.ascontiguousarray(objective.values.reshape(-1, shape.channels)),
+            np.empty(0) if weights is None else weights,
+            objective.points,
+            footprint.pixel_side if footprint else 0.0,
+            np.uint64(footprint.random_seed if footprint else 0),
+            self._cut.block_pixels,
+        )
         self._objective = _objective_numbers(objective, plan)
         parameters, _ = flatten_parameters(device, objective.network)
         self._layer_parameters = parameters[self._cut.encoding_numbers :]
-        self._encoding = encoding_numbers(objective.network, plan)
-        self._activations = activation_numbers(plan)
         self._encoding_gradient = GridGradient(objective.network.encoding, self._cut)
-        self._factors = layout.aligned(self._layout.factor_numbers)
+        factors = layout.aligned(self._layout.factor_numbers)
+        self._network = kernel_network(objective.network, plan, self._layout, factors)
         numbers = layout.row_length(self._layout.gradient_numbers)
         self._gradients = layout.aligned(self._cut.shards * numbers).reshape(-1, numbers)
         self._update = Update(
@@ -80,15 +82,14 @@ class CpuEngine:
             parameters,
             self._encoding_gradient.numbers,
             self._gradients,
-            self._factors,
+            factors,
         )
         self._shard_totals = np.zeros((self._cut.shards, 2))
         self._threads_memory = [layout.aligned(self._layout.thread_numbers) for _ in range(threads)]
         self._pool = ThreadPool(threads)
 
     def run(self, first_step: int, count: int) -> None:
-        table = self._layout
-        self._block.pack(table.table, table.frequencies, self._layer_parameters, self._factors)
+        self._block.pack(self._network, self._layer_parameters)
         batch = self.objective.batches.indices(first_step)
         for step in range(first_step, first_step + count):
             batch = self._step(step, batch, is_last=step == first_step + count - 1)
@@ -134,7 +135,7 @@ class CpuEngine:
                 self._work_on_shard(piece - len(meanwhile), thread, batch, step, chunk)
 
         self._pool.run(work, len(meanwhile) + len(chunk))
-        points = (chunk[-1][1] - chunk[0][0]) * self._footprint[0]
+        points = (chunk[-1][1] - chunk[0][0]) * self._samples.points
         is_first = chunk is self._cut.chunks[0]
         self._encoding_gradient.add_chunk(self._pool, points, is_first=is_first)
 
@@ -142,19 +143,14 @@ class CpuEngine:
         self, shard: int, thread: int, batch: Array, step: int, chunk: list[tuple[int, int]]
     ) -> None:
         """Run the forward pass, the loss and the backward pass for a shard's pixels."""
-        points, side, seed = self._footprint
         first, end = chunk[shard]
+        place = (first - chunk[0][0]) * self._samples.points
+        is_first = chunk is self._cut.chunks[0]
         self._block.train_blocks(
-            *(self._layout.table, self._layout.frequencies, self._threads_memory[thread]),
-            *(self._layout.scratch, self._factors, self._gradients[shard]),
-            *(batch[first:end], self._cut.block_pixels),
-            *(self._centres, self._targets, self._weights),
-            (points, side, np.uint64(step), np.uint64(seed)),
-            *(self._encoding, self._objective),
-            self._encoding_gradient.kept((first - chunk[0][0]) * points),
-            *self._activations,
-            chunk is self._cut.chunks[0],
-            self._shard_totals[shard],
+            *(self._network, self._threads_memory[thread], self._samples, self._objective),
+            *(batch[first:end], np.uint64(step)),
+            self._sums(self._gradients[shard], self._shard_totals[shard], is_first),
+            self._encoding_gradient.kept(place),
         )
 
 

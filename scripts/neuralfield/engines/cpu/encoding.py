@@ -1,6 +1,6 @@
 """Encodings as the cpu engine's kernels read them, and the gradient of a trained encoding."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,12 @@ from neuralfield.fields.cafe import FourierChebyshev
 from neuralfield.fields.coordinate_network import CornerBias, Encoding, FourierFeatures
 from neuralfield.fields.hashgrid import HashEncoding
 
+if TYPE_CHECKING:
+    from neuralfield.engines.cpu.kernels.groups import Network
+    from neuralfield.engines.cpu.kernels.layout import Layout
 
-def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...] | None:
+
+def _encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any, ...] | None:
     """Return a network's encoding as `kernels.encodings.encode` reads it.
 
     It is None if the points themselves are the values. Otherwise it is a tuple of kind, width and
@@ -36,14 +40,19 @@ def encoding_numbers(network: CoordinateNetwork, plan: NetworkPlan) -> tuple[Any
     return kind, width, height, frequencies, _levels(encoding), table
 
 
-def activation_numbers(plan: NetworkPlan) -> tuple[bool | None, np.float32 | None]:
-    """Return `others` and `narrowness` as `kernels.layers.forward` reads them."""
+def kernel_network(
+    network: CoordinateNetwork, plan: NetworkPlan, layout: "Layout", factors: np.ndarray
+) -> "Network":
+    """Return the group of arrays and numbers by which kernels know a network."""
+    from neuralfield.engines.cpu.kernels.groups import Network
+
     used = {layer.activation for layer in plan.layers[:-1]}
-    others = True if used - {"sine"} else None
-    if not used & {"product", "gabor"}:
-        return others, None
-    first = plan.layers[0]
-    return others, np.float32((first.wavelet_scale / first.frequency) ** 2)
+    others, narrowness = True if used - {"sine"} else None, None
+    if used & {"product", "gabor"}:
+        first = plan.layers[0]
+        narrowness = np.float32((first.wavelet_scale / first.frequency) ** 2)
+    numbers = layout.table, layout.frequencies, factors, layout.scratch
+    return Network(*numbers, _encoding_numbers(network, plan), others, narrowness)
 
 
 def _levels(encoding: Encoding) -> np.ndarray:

@@ -5,6 +5,8 @@ stored as A followed by B in the parameters, become the matrix [[A, B], [-B, A]]
 half of its columns if a layer's outputs are only the real parts.
 """
 
+from numba.extending import register_jitable
+
 from neuralfield.engines.cpu.kernels.layout import (
     COLUMNS,
     FAN_IN,
@@ -16,10 +18,9 @@ from neuralfield.engines.cpu.kernels.layout import (
     TRANSPOSED,
     WEIGHTS,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 
-@kernel_part
+@register_jitable
 def put_row(table, layer, row, column, source, frequency, factors):
     """Write numbers, times the frequency, to a row of the matrix and a column of its transpose."""
     start = table[layer, WEIGHTS] + row * table[layer, OUT_LENGTH] + column
@@ -32,7 +33,7 @@ def put_row(table, layer, row, column, source, frequency, factors):
             factors[start + i * table[layer, IN_LENGTH]] = target[i]
 
 
-@kernel_part
+@register_jitable
 def put_complex_row(table, layer, row, source, frequency, factors):
     """Write a row of A, or of B after all rows of A, to both of its places in the matrix."""
     pairs, columns = table[layer, PAIRS], table[layer, COLUMNS]
@@ -43,7 +44,7 @@ def put_complex_row(table, layer, row, source, frequency, factors):
         put_row(table, layer, other, columns, source, frequency, factors)
 
 
-@kernel_part
+@register_jitable
 def gather_gradients(table, gradient):
     """Add up the gradients of each number's two places, into the first COLUMNS of all rows.
 

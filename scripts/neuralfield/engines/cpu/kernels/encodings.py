@@ -3,18 +3,18 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels.functions import sine_and_cosine
 from neuralfield.engines.cpu.kernels.grids import put_features
 from neuralfield.engines.cpu.kernels.layout import FAN_IN, IN_LENGTH, VALUES
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.kernel_plan import ENCODINGS
 
 _CORNERS, _FOURIER, _CHEBYSHEV = map(ENCODINGS.index, ("corners", "fourier", "chebyshev"))
 _TWO_PI = np.float32(2 * math.pi)
 
 
-@kernel_part
+@register_jitable
 def encode(table, memory, points, count, encoding, corners):
     """Encode `count` points, shape (2, rows), as rows of the first layer's values.
 
@@ -52,7 +52,7 @@ def encode(table, memory, points, count, encoding, corners):
         put_features(levels, features, points, count, memory, start, length, corners)
 
 
-@kernel_part
+@register_jitable
 def _put_frequencies(x, y, across, down, angles):
     count = across.size
     sines, cosines = angles[:count], angles[count:]
@@ -61,7 +61,7 @@ def _put_frequencies(x, y, across, down, angles):
         sines[i], cosines[i] = sine_and_cosine(phase)
 
 
-@kernel_part
+@register_jitable
 def _put_polynomials(x, y, values):
     """Write the Chebyshev polynomials T_0, T_1, ... of x and of y, alternately."""
     two = np.float32(2)

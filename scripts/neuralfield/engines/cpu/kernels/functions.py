@@ -5,8 +5,7 @@ place for arguments up to 100,000; NaN stays NaN.
 """
 
 import numpy as np
-
-from neuralfield.engines.cpu.kernels.parts import kernel_part
+from numba.extending import register_jitable
 
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 
@@ -28,7 +27,7 @@ LEAST_EXPONENT = np.float32(-40.0)
 """Exponent of a Gaussian at and below which its value is set to 0; as in `ops.gaussian`."""
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def sine_and_cosine(x):
     """Compute the sine and the cosine, which share the reduction to [-pi / 4, pi / 4], as in
     Cephes."""
@@ -55,7 +54,7 @@ def sine_and_cosine(x):
     return first, second
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def exponential(x):
     """Compute e ** x for x clipped to [-87, 87]."""
     x = _MOST_EXPONENT if x > _MOST_EXPONENT else x
@@ -74,7 +73,7 @@ def exponential(x):
     return y * np.int32(power).view(np.float32)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def tangent(x):
     """Compute the hyperbolic tangent: near zero by Cephes' polynomial, else by `exponential`."""
     size = -x if x < 0 else x
@@ -89,30 +88,30 @@ def tangent(x):
     return near if size < np.float32(0.625) else far
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _sine(x, frequency):
     return sine_and_cosine(x)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _tanh(x, frequency):
     value = tangent(x)
     return value, np.float32(1) - value * value
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _relu(x, frequency):
     # NaN stays NaN
     return (np.float32(0), np.float32(0)) if x <= 0 else (x, np.float32(1))
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _sigmoid(x, frequency):
     value = np.float32(0.5) + np.float32(0.5) * tangent(np.float32(0.5) * x)
     return value, value * (np.float32(1) - value)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _variable_sine(x, frequency):
     z = x * (np.float32(1) / frequency)
     size = -z if z < 0 else z
@@ -120,7 +119,7 @@ def _variable_sine(x, frequency):
     return sine, cosine * (size + size + np.float32(1))
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _gaussian(x, frequency):
     exponent = -(x * x)
     # 0 in place of tiny numbers, with which products are slow on CPUs; NaN stays NaN
@@ -159,14 +158,14 @@ def _row_loop(function):
     # Numba identifies compiled code by its name and a number that starts anew in each process. If
     # two loops had the same name, code cached by another process could be used for the wrong loop.
     over_row.__qualname__ = over_row.__name__ = f"{function.__name__}_over_row"
-    return kernel_part(over_row, **_OPTIONS)
+    return register_jitable(**_OPTIONS)(over_row)
 
 
 _ROW_LOOPS = [_row_loop(function) for function in ACTIVATIONS.values()]
 _sine_row, _tanh_row, _relu_row, _sigmoid_row, _variable_sine_row, _gaussian_row = _ROW_LOOPS
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def activate(kind, frequency, argument, value, others):
     """Compute an activation of a row of arguments, which its derivatives overwrite.
 

@@ -6,9 +6,9 @@ be stored and loaded for each point and level.
 """
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.fields.hashgrid import HASH_PRIME
 
 RESOLUTION, START, TABLE_ROWS, IS_HASHED, COLUMNS, SKIPPED = range(6)
@@ -25,7 +25,7 @@ _PRIME = np.int32(HASH_PRIME - (1 << 32))
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _near_corner(coordinate, resolution):
     """Find the corner of a point's cell nearest to the origin, along an axis, and the distance of
     the point from it."""
@@ -35,7 +35,7 @@ def _near_corner(coordinate, resolution):
     return np.int32(near), position - near
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def find_corners(level, size, xs, ys, places, weights):
     """Find the corners that points are interpolated from in a level with `size` features each.
 
@@ -66,14 +66,14 @@ def find_corners(level, size, xs, ys, places, weights):
             _put_weights(u, v, weights, i)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _put_weights(u, v, weights, i):
     left, above = _ONE - u, _ONE - v
     weights[0, i], weights[1, i] = left * above, u * above
     weights[2, i], weights[3, i] = left * v, u * v
 
 
-@kernel_part
+@register_jitable
 def put_features(levels, features, points, count, memory, start, length, corners):
     """Write features of points, shape (2, at least count), as rows of the first layer's values.
 
@@ -91,7 +91,7 @@ def put_features(levels, features, points, count, memory, start, length, corners
             _interpolate(numbers[feature:], places, weights, count, target, length)
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _interpolate(numbers, places, weights, count, target, length):
     for i in range(count):
         above = weights[0, i] * numbers[places[0, i]] + weights[1, i] * numbers[places[1, i]]
@@ -122,7 +122,7 @@ def add_level_gradient(levels, number, points, gradients, count, gradient, is_fi
             _add_shares(feature_gradient, places, weights, sums[feature:])
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _add_shares(feature_gradient, places, weights, sums):
     for i in range(feature_gradient.size):
         for corner in range(CORNERS):

@@ -1,5 +1,7 @@
 """The last layer: its outputs are too few for tiles, so that SIMD vectors run along its inputs."""
 
+from numba.extending import register_jitable
+
 from neuralfield.engines.cpu.kernels.functions import PRODUCT
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
@@ -14,13 +16,12 @@ from neuralfield.engines.cpu.kernels.layout import (
     VALUES,
     WEIGHTS,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.row_activations import gradients_before_rows, multiply
 
 _OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _dot(a, b):
     total = a[0] * b[0]
     for i in range(1, a.size):
@@ -28,13 +29,13 @@ def _dot(a, b):
     return total
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _add_multiple(factor, source, target):
     for i in range(source.size):
         target[i] += factor * source[i]
 
 
-@kernel_part
+@register_jitable
 def forward_last(table, rows, memory, factors):
     """Compute numbers before the output function, from the layer's VALUES into its GRADIENTS."""
     layer = len(table) - 1
@@ -52,10 +53,11 @@ def forward_last(table, rows, memory, factors):
         place += table[layer, OUT_LENGTH]
 
 
-@kernel_part
-def backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness):
+@register_jitable
+def backward_last(network, rows, memory, gradient, add, narrowness):
     """Compute the gradients of the layer's parameters, and turn the GRADIENTS of the layer before
     into gradients of the loss; the layer's own GRADIENTS must be the loss's already."""
+    table, factors, scratch = network.table, network.factors, network.scratch
     layer = len(table) - 1
     fan_in, fan_out, length = table[layer, FAN_IN], table[layer, FAN_OUT], table[layer, IN_LENGTH]
     summed = table[layer, ROWS]

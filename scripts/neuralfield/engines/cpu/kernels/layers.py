@@ -5,6 +5,7 @@ products of weights and values thereby add the biases and sum their gradients.
 """
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels.complex_weights import put_complex_row, put_row
 from neuralfield.engines.cpu.kernels.functions import PRODUCT, activate
@@ -27,7 +28,6 @@ from neuralfield.engines.cpu.kernels.layout import (
     VALUES,
     WEIGHTS,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.row_activations import (
     activate_rows,
     gradients_before_rows,
@@ -39,13 +39,13 @@ _STEP, _WRITE = np.int64(4), np.int64(0)
 """Arguments of `product`: the stride of factors in bytes, and to overwrite instead of add."""
 
 
-@kernel_part
+@register_jitable
 def padded(columns):
     """Round a number of columns up to whole vectors."""
     return (columns + VECTOR - 1) // VECTOR * VECTOR
 
 
-@kernel_part
+@register_jitable
 def pack_rows(table, layer, frequency, first, end, parameters, factors):
     """Copy rows of a layer's parameters, times the frequency, to its WEIGHTS and TRANSPOSED."""
     fan_in, columns = table[layer, FAN_IN], table[layer, COLUMNS]
@@ -58,7 +58,7 @@ def pack_rows(table, layer, frequency, first, end, parameters, factors):
             put_row(table, layer, row, 0, source, frequency, factors)
 
 
-@kernel_part
+@register_jitable
 def set_ones(table, layer, rows, memory):
     """Fill the column of ones that biases are multiplied by."""
     if table[layer, ROWS] > table[layer, FAN_IN]:
@@ -67,15 +67,16 @@ def set_ones(table, layer, rows, memory):
             memory[start + row * table[layer, IN_LENGTH]] = 1
 
 
-@kernel_part
-def forward(table, frequencies, rows, memory, factors, others, narrowness):
+@register_jitable
+def forward(network, rows, memory, others, narrowness):
     """Compute all layers from the inputs of the first layer.
 
     The outputs of the last layer, before the output function, are written to its GRADIENTS. Those
-    of other layers receive the derivatives of their activations or, for wavelets, z. For `others`
-    see `functions.activate`; `narrowness` is that of `row_activations.activate_rows`, or None, if
-    no activation combines numbers of a row.
+    of other layers receive the derivatives of their activations or, for wavelets, z. `others` and
+    `narrowness` are those of the network: branches are left out where they are None, which Numba
+    finds out only for arguments.
     """
+    table, factors = network.table, network.factors
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 1):
         set_ones(table, layer, rows, memory)
@@ -93,13 +94,14 @@ def forward(table, frequencies, rows, memory, factors, others, narrowness):
             value, length = table[layer + 1, VALUES] + first * out_length, count * out_length
             arguments = memory[argument : argument + length]
             values = memory[value : value + length]
-            activate(table[layer, ACTIVATION], frequencies[layer], arguments, values, others)
+            frequency = network.frequencies[layer]
+            activate(table[layer, ACTIVATION], frequency, arguments, values, others)
     set_ones(table, len(table) - 1, rows, memory)
     forward_last(table, rows, memory, factors)
 
 
-@kernel_part
-def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, narrowness):
+@register_jitable
+def backward(network, rows, memory, gradient, add, kept, place, narrowness):
     """Propagate gradients through all layers, from the loss's in the last layer's GRADIENTS.
 
     `gradient` is a shard's gradient with respect to parameters times frequency; it is accumulated
@@ -107,7 +109,8 @@ def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, 
     stored in `kept` from index `place` on, see `block.train_blocks`. For `narrowness` see
     `forward`, for the rest `layout`.
     """
-    backward_last(table, rows, memory, scratch, factors, gradient, add, narrowness)
+    table, factors, scratch = network.table, network.factors, network.scratch
+    backward_last(network, rows, memory, gradient, add, narrowness)
     to, weights = memory.ctypes.data, factors.ctypes.data
     for layer in range(len(table) - 2, -1, -1):
         in_length, fan_out = table[layer, IN_LENGTH], table[layer, FAN_OUT]
@@ -138,7 +141,7 @@ def backward(table, rows, memory, scratch, factors, gradient, add, kept, place, 
                 _transpose(found, in_length, gradients)
 
 
-@kernel_part
+@register_jitable
 def _transpose(rows, length, columns):
     for value in range(len(columns)):
         column = columns[value]

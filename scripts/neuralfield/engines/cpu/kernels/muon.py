@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows, padded
@@ -14,7 +15,6 @@ from neuralfield.engines.cpu.kernels.layout import (
     aligned,
     row_length,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.cpu.kernels.tiles import product
 from neuralfield.nn.optimizers import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, Muon
 
@@ -69,14 +69,14 @@ def move_matrix(
     pack_rows(table, layer, frequency, first, end, parameters, factors)
 
 
-@kernel_part
+@register_jitable
 def _divide(x, columns, norm):
     for row in range(len(x)):
         for column in range(columns):
             x[row, column] /= norm
 
 
-@kernel_part
+@register_jitable
 def _orthogonalised(x, following, square, polynomial, side):
     """Replace x, of `side` columns, five times by x (a + b x' x + c (x' x)^2), and return it.
 
@@ -103,7 +103,7 @@ def _orthogonalised(x, following, square, polynomial, side):
     return x
 
 
-@kernel_part
+@register_jitable
 def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
     """Compute at least the upper triangle of a symmetric product; see `product`."""
     for first in range(0, side, _PANEL):
@@ -112,7 +112,7 @@ def _symmetric_product(a, a_row, a_step, b, c, row_bytes, side, depth):
         product(left, a_row, a_step, right, row_bytes, to, row_bytes, rows, columns, depth, 0)
 
 
-@kernel_part
+@register_jitable
 def _mirror(square, side):
     """Copy the upper triangle of a matrix to the lower triangle."""
     for row in range(side):

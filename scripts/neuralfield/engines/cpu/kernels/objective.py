@@ -6,7 +6,8 @@ They are computed in float64, because they are few.
 
 import math
 
-from neuralfield.engines.cpu.kernels.parts import kernel_part
+from numba.extending import register_jitable
+
 from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS
 
 _SIGMOID = OUTPUTS.index("sigmoid")
@@ -14,7 +15,7 @@ _SQUARED, _CROSS_ENTROPY = LOSSES.index("mse"), LOSSES.index("binary_cross_entro
 _PROBABILITY_MARGIN = 1e-7
 
 
-@kernel_part
+@register_jitable
 def output_value(kind, steepness, z):
     """Compute the output value of a number of the last layer."""
     if kind == _SIGMOID:
@@ -22,13 +23,13 @@ def output_value(kind, steepness, z):
     return 0.5 + 0.5 * z
 
 
-@kernel_part
+@register_jitable
 def output_gradient(kind, steepness, value):
     """Compute the derivative of `output_value` from the value."""
     return steepness * value * (1 - value) if kind == _SIGMOID else 0.5
 
 
-@kernel_part
+@register_jitable
 def loss_of_value(kind, delta, value, target):
     """Compute the loss of a value, and its gradient."""
     difference = value - target
@@ -46,16 +47,16 @@ def loss_of_value(kind, delta, value, target):
     return near * (size - near / 2), gradient
 
 
-@kernel_part
-def losses_and_gradients(numbers, length, channels, pixels, points, targets, weights, objective):
+@register_jitable
+def losses_and_gradients(numbers, length, channels, pixels, samples, objective):
     """Return the loss and squared error of a block; overwrite its numbers with their gradients.
 
     The stride of points in `numbers` is `length`. The only point of a pixel is its centre; several
-    points are two groups, see `neuralfield.nn.sampling.Footprint`. `targets` has shape (all pixels,
-    channels); `weights`, of squared errors, is float64, of shape (all pixels,) or empty.
+    points are two groups, see `neuralfield.nn.sampling.Footprint`. For `samples` see `groups`;
     `objective` is a tuple of the numbers of the output and of the loss, the steepness, Huber's
     delta, and 1 / (values in the batch).
     """
+    points, targets, weights = samples.points, samples.targets, samples.weights
     output, kind, steepness, delta, share = objective
     loss = squared = 0.0
     first_points = (points + 1) // 2

@@ -4,9 +4,9 @@ The order of sums does not depend on threads.
 """
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.engines.patch_groups import (
     FIRST_TURNS,
     GROUP,
@@ -158,7 +158,7 @@ def filter_groups(
         _scatter(numbers, means, corners, weight, first_row, sums, weights)
 
 
-@kernel_part(fastmath=_REORDERED)
+@register_jitable(fastmath=_REORDERED)
 def _gather(image, corners, numbers, means):
     """Load the pixels of a group, and separate their means and the differences from these."""
     means[:] = 0
@@ -177,7 +177,7 @@ def _gather(image, corners, numbers, means):
             numbers[rank, pixel] -= means[pixel]
 
 
-@kernel_part(fastmath=_REORDERED)
+@register_jitable(fastmath=_REORDERED)
 def _is_flat(numbers, threshold):
     """Return whether no number can reach the threshold in any orthonormal basis."""
     flat = numbers.reshape(GROUP * _PIXELS)
@@ -187,7 +187,7 @@ def _is_flat(numbers, threshold):
     return total < threshold * threshold
 
 
-@kernel_part
+@register_jitable
 def _scatter(numbers, means, corners, weight, first_row, sums, weights):
     for rank in range(GROUP):
         top, left, place = corners[rank, 0] - first_row, corners[rank, 1], _PLACES[rank]
@@ -199,7 +199,7 @@ def _scatter(numbers, means, corners, weight, first_row, sums, weights):
         weights[top, left] += weight
 
 
-@kernel_part(fastmath=_REORDERED)
+@register_jitable(fastmath=_REORDERED)
 def _multiply_in_pairs(numbers, covariances):
     """Sum the products of every two pixels over a group, and regularize the result."""
     covariances[:] = 0
@@ -217,7 +217,7 @@ def _multiply_in_pairs(numbers, covariances):
         covariances[pixel, pixel] += np.float32(LEAST_VARIANCE) * total
 
 
-@kernel_part(fastmath=_REORDERED)
+@register_jitable(fastmath=_REORDERED)
 def _make_orthonormal(products, basis):
     """Make the rows of `products` orthonormal one after another, and write them to `basis`."""
     for row in range(_PIXELS):
@@ -235,7 +235,7 @@ def _make_orthonormal(products, basis):
                 products[other, pixel] -= share * basis[row, pixel]
 
 
-@kernel_part(fastmath=_REORDERED)
+@register_jitable(fastmath=_REORDERED)
 def _multiply(numbers, matrix, product):
     for row in range(numbers.shape[0]):
         for column in range(_PIXELS):
@@ -245,7 +245,7 @@ def _multiply(numbers, matrix, product):
             product[row, column] = total
 
 
-@kernel_part
+@register_jitable
 def _haar(numbers):
     """Transform a group by Haar wavelets across its patches, in place."""
     half = GROUP // 2
@@ -254,7 +254,7 @@ def _haar(numbers):
         half //= 2
 
 
-@kernel_part
+@register_jitable
 def _inverse_haar(numbers):
     half = 1
     while half < GROUP:
@@ -262,7 +262,7 @@ def _inverse_haar(numbers):
         half *= 2
 
 
-@kernel_part
+@register_jitable
 def _haar_level(numbers, half):
     """Replace pairs of patches by their scaled sums and differences; it is its own inverse."""
     scale = np.float32(np.sqrt(0.5))

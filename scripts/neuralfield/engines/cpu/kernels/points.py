@@ -1,8 +1,8 @@
 """The points of a pixel, as in `nn.sampling` and `system.random_streams`."""
 
 import numpy as np
+from numba.extending import register_jitable
 
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 from neuralfield.system.random_streams import (
     PHILOX_KEY_STEPS,
     PHILOX_MULTIPLIERS,
@@ -16,7 +16,7 @@ _MULTIPLIER_0, _MULTIPLIER_1 = map(np.uint64, PHILOX_MULTIPLIERS)
 _KEY_STEP_0, _KEY_STEP_1 = map(np.uint64, PHILOX_KEY_STEPS)
 
 
-@kernel_part
+@register_jitable
 def philox(counter_0, counter_1, counter_2, counter_3, seed, words):
     """Make four random words, see `random_streams.philox`; all are uint64 below 2 ** 32."""
     key_0, key_1 = seed & _WORD, seed >> _HALF
@@ -29,12 +29,12 @@ def philox(counter_0, counter_1, counter_2, counter_3, seed, words):
     words[0], words[1], words[2], words[3] = counter_0, counter_1, counter_2, counter_3
 
 
-@kernel_part
+@register_jitable
 def _uniform(word):
     return np.float64(word >> np.uint64(8)) * 2.0**-24
 
 
-@kernel_part
+@register_jitable
 def spread(pixel, step, points, seed, words, offsets):
     """Write offsets of points from their pixel's centre, in px: see `sampling.Footprint.spread`.
 

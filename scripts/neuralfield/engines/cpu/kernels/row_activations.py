@@ -1,6 +1,7 @@
 """Activations that combine the numbers of a row: products of parts of it, and complex wavelets."""
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels.functions import (
     LEAST_EXPONENT,
@@ -17,12 +18,11 @@ from neuralfield.engines.cpu.kernels.layout import (
     OUT_LENGTH,
     VALUES,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 
-@kernel_part
+@register_jitable
 def activate_rows(table, layer, first, count, memory, narrowness):
     """Compute the activation of rows of a layer's GRADIENTS, into the next layer's VALUES.
 
@@ -43,7 +43,7 @@ def activate_rows(table, layer, first, count, memory, narrowness):
             _wavelets(argument, value, narrowness)
 
 
-@kernel_part
+@register_jitable
 def gradients_before_rows(table, layer, first, count, memory, found, length, narrowness):
     """Replace a layer's GRADIENTS by gradients with respect to its activation's arguments.
 
@@ -64,14 +64,14 @@ def gradients_before_rows(table, layer, first, count, memory, found, length, nar
             _gradients_before_wavelets(argument, value, gradient, narrowness)
 
 
-@kernel_part
+@register_jitable
 def multiply(target, source):
     """Multiply element by element, in place."""
     for i in range(target.size):
         target[i] *= source[i]
 
 
-@kernel_part
+@register_jitable
 def _multiply_parts(argument, value, factors, kept, behind):
     """Multiply equal parts with each other, and replace each part by the product of the others.
 
@@ -89,7 +89,7 @@ def _multiply_parts(argument, value, factors, kept, behind):
         multiply(behind, kept[start : start + part])
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _wavelets(argument, value, narrowness):
     """Compute exp(i z - narrowness |z| ** 2) of z = a + i b; rows have imaginary parts last."""
     half = argument.size // 2
@@ -102,7 +102,7 @@ def _wavelets(argument, value, narrowness):
         real[i], imaginary[i] = size * cosine, size * sine
 
 
-@kernel_part(**_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _gradients_before_wavelets(argument, value, gradient, narrowness):
     """Replace arguments by gradients with respect to them; rows have imaginary parts last."""
     half = argument.size // 2

@@ -5,9 +5,7 @@ from typing import Any
 import llvmlite.binding
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
-
-from neuralfield.engines.cpu.kernels.parts import kernel_part
+from numba.extending import intrinsic, register_jitable
 
 VECTOR = 16
 """Rows are padded to a multiple of this: one register of AVX-512, two of AVX, four of NEON."""
@@ -120,7 +118,7 @@ _full_1, _full_2, _full_3, _full_4 = _FULL
 _single_1, _single_2, _single_3, _single_4 = _SINGLE
 
 
-@kernel_part
+@register_jitable
 def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
     """Compute C = A B, or C += A B if `add`, in float32, in order, by fused multiply-adds.
 

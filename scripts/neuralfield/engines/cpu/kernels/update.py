@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.layers import pack_rows
@@ -14,7 +15,6 @@ from neuralfield.engines.cpu.kernels.layout import (
     OUT_LENGTH,
     PARAMETERS,
 )
-from neuralfield.engines.cpu.kernels.parts import kernel_part
 
 
 @entry_point
@@ -71,7 +71,7 @@ def sum_of_squares(gradient):
     return _squares(gradient)
 
 
-@kernel_part
+@register_jitable
 def _sum_of_row(table, layer, row, gradients):
     """Add the other shards' gradients of a row to the first shard's, and return the sum."""
     start = table[layer, GRADIENT] + row * table[layer, OUT_LENGTH]
@@ -84,7 +84,7 @@ def _sum_of_row(table, layer, row, gradients):
     return total
 
 
-@kernel_part
+@register_jitable
 def _squares(numbers):
     total = 0.0
     for number in numbers:
@@ -92,7 +92,7 @@ def _squares(numbers):
     return total
 
 
-@kernel_part
+@register_jitable
 def _move(scale, gradient, moment1, moment2, parameters, numbers):
     if len(moment2):
         _adam(scale, gradient, moment1, moment2, parameters, numbers)
@@ -103,7 +103,7 @@ def _move(scale, gradient, moment1, moment2, parameters, numbers):
             parameters[i] -= numbers[0] * (scale * gradient[i])
 
 
-@kernel_part
+@register_jitable
 def _adam(scale, gradient, moment1, moment2, parameters, numbers):
     rate, keep1, take1, keep2, take2, correction, epsilon = numbers
     for i in range(gradient.size):
@@ -114,7 +114,7 @@ def _adam(scale, gradient, moment1, moment2, parameters, numbers):
         parameters[i] -= rate * first / (np.float32(math.sqrt(second)) * correction + epsilon)
 
 
-@kernel_part
+@register_jitable
 def _momentum(scale, gradient, velocity, parameters, numbers):
     for i in range(gradient.size):
         velocity[i] = numbers[1] * velocity[i] + scale * gradient[i]
