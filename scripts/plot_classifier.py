@@ -1,10 +1,9 @@
 """Plot the confusion matrix, the mistakes and the learning curve of a classifier."""
 
-from functools import partial
 from pathlib import Path
 
 from entry.job import run_job
-from reporting.classifier_plots import draw_confusion, draw_curve, draw_mistakes, read_view
+from reporting.classifier_plots import plots_of, read_view
 from reporting.plots import write_png
 
 
@@ -20,10 +19,9 @@ def main(
     curve: Path,
 ) -> None:
     """Write three PNGs; the same classifier gives the same bytes; see `read_view`."""
-    view = read_view(images, metrics, predictions, history, name)
-    write_png(partial(draw_confusion, view), confusion)
-    write_png(partial(draw_mistakes, view), wrong)
-    write_png(partial(draw_curve, view), curve)
+    plots = plots_of(read_view(images, metrics, predictions, history, name))
+    for plot, path in {"confusion": confusion, "wrong": wrong, "curve": curve}.items():
+        write_png(plots[plot], path)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,13 @@
 """Write the page of the classifiers: the mistakes, learning curve and numbers of each."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from neuralfield.viewing.template import words_of
-from reporting.classifier_plots import (
-    MOST_MISTAKES,
-    draw_confusion,
-    draw_curve,
-    draw_mistakes,
-    read_view,
-)
+from reporting.classifier_plots import MOST_MISTAKES, plots_of, read_view
 from reporting.page import in_percent, write_page
 from reporting.plots import inline_svg
 
@@ -44,7 +37,6 @@ def main(
     classifiers = zip(settings["classifiers"].items(), files, strict=True)
     for number, ((name, classifier), own) in enumerate(classifiers):
         view = read_view(*own, name)
-        plots = {"confusion": draw_confusion, "mistakes": draw_mistakes, "curve": draw_curve}
         sections.append(
             {
                 "title": words_of(name),
@@ -53,8 +45,8 @@ def main(
                 "network": _in_words(classifier["network"]),
                 "mistakes_shown": min(len(view.mistakes), MOST_MISTAKES),
                 **{
-                    plot: inline_svg(partial(draw, view), f"{plot}{number}")
-                    for plot, draw in plots.items()
+                    plot: inline_svg(draw, f"{plot}{number}")
+                    for plot, draw in plots_of(view).items()
                 },
             }
         )

@@ -10,8 +10,7 @@ from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from neuralfield.viewing.template import words_of
 from reporting.page import NOTHING, in_percent, write_page
-from reporting.plots import inline_svg
-from reporting.svg_plots import Curve, learning_curves
+from reporting.plots import Curve, inline_svg, learning_curves
 from reporting.table_plots import MEASURES, plot_of, read_view
 
 _SHOWN = (
@@ -50,15 +49,15 @@ def main(
         history = read_history(histories[number], measure)
         learned, text_of = MEASURES[measure]
         curve = Curve(0, history["step"], history[measure])
+        plots = {"plot": draw, "curve": learning_curves([curve], "steps", text_of)}
         sections.append(
             {
                 "title": words_of(name),
                 "about": table["about"],
                 "numbers": numbers,
                 "network": _in_words(table["network"]),
-                "plot": inline_svg(draw, f"table{number}"),
                 "plot_says": plot_says,
-                "curve": learning_curves([curve], "steps", text_of),
+                **{key: inline_svg(plot, f"{key}{number}") for key, plot in plots.items()},
                 "learned": learned,
                 "sizes": view.sizes,
             }

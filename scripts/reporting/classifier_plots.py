@@ -1,13 +1,13 @@
 """Plots of a classifier's mistakes and of its learning curve."""
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.colors import to_rgb
 
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import made_by_the_workflow, require_recorded
@@ -15,9 +15,7 @@ from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
 from neuralfield.tasks.task import ACCURACY
 from neuralfield.training.history import read_history
-from reporting.colours import Colours
-from reporting.plots import style_axes
-from reporting.ticks import percent
+from reporting.plots import PERCENT, PLAIN, Colours, Curve, Draw, learning_curves, style_axes
 
 MOST_MISTAKES = 12
 """Maximum number of mistakes that are shown."""
@@ -27,11 +25,9 @@ MOST_CLASSES_COUNTED = 20
 
 FAINTEST, FULLEST = 0.18, 0.55
 """Minimum and maximum opacity of squares; numbers in the squares have to be legible."""
-_CAPTION = 0.3
-"""Height of the caption below an image, as a fraction of the image's side."""
 
-_ASPECT = 1.7
-"""Aspect ratio of the area in which mistakes are shown: width over height."""
+_ROW = 1.3
+"""Height of an image and the caption below it, as a multiple of the width of a column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,71 +69,56 @@ def read_view(
     return ClassifierView(counts, mistakes, table["step"], table[ACCURACY.name])
 
 
-def draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
+def plots_of(view: ClassifierView) -> dict[str, Draw]:
+    """Return the plots of a classifier by the names of their files."""
+    curve = Curve(0, view.steps, view.accuracy)
+    return {
+        "confusion": partial(_draw_confusion, view),
+        "wrong": partial(_draw_mistakes, view),
+        "curve": learning_curves([curve], "steps", PERCENT),
+    }
+
+
+def _draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Plot a square for each pair of classes, more opaque the more often it was predicted."""
-    counts = view.confusion
-    classes = len(counts)
+    counts, classes = view.confusion, range(len(view.confusion))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    for label, predicted in np.argwhere(counts):
-        is_right = label == predicted
-        tone = to_rgba(colours.second if is_right else colours.first)[:3]
-        # the root and the minimum opacity make single mistakes visible
-        opacity = FAINTEST + (FULLEST - FAINTEST) * shares[label, predicted] ** 0.5
-        axes.add_patch(
-            Rectangle((predicted - 0.47, label - 0.47), 0.94, 0.94, color=tone, alpha=opacity, lw=0)
-        )
-        if classes <= MOST_CLASSES_COUNTED:
-            words = {"ha": "center", "va": "center_baseline", "fontsize": 11}
-            axes.text(predicted, label, str(counts[label, predicted]), color=colours.ink, **words)
-    style_axes(axes, "predicted", str, colours)
+    wrong, right = (to_rgb(colour) for colour in colours.series[:2])
+    squares = np.zeros((*counts.shape, 4))
+    squares[..., :3] = np.where(np.eye(len(counts), dtype=bool)[..., None], right, wrong)
+    # the root and the minimum opacity make single mistakes visible
+    squares[..., 3] = np.where(counts, FAINTEST + (FULLEST - FAINTEST) * shares**0.5, 0)
+    axes.pcolormesh(classes, classes, squares, edgecolors=colours.background, linewidth=1)
+    if len(counts) <= MOST_CLASSES_COUNTED:
+        words = {"ha": "center", "va": "center_baseline", "fontsize": 11, "color": colours.ink}
+        for label, predicted in np.argwhere(counts):
+            axes.text(predicted, label, str(counts[label, predicted]), **words)
+    style_axes(axes, "predicted", PLAIN, colours)
     axes.set_ylabel("shown", color=colours.muted)
     axes.grid(visible=False)
     axes.spines["bottom"].set_visible(False)
-    axes.set_xlim(-0.5, classes - 0.5)
-    axes.set_ylim(classes - 0.5, -0.5)
-    every = max(1, classes // MOST_CLASSES_COUNTED)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(range(0, classes, every), [str(n) for n in range(0, classes, every)])
+    axes.set(xticks=(ticks := classes[:: -(-len(counts) // MOST_CLASSES_COUNTED)]), yticks=ticks)
+    axes.margins(0)
+    axes.invert_yaxis()
     axes.set_aspect("equal")
 
 
-def draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
+def _draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     """Show images that were predicted wrongly, with the predicted and the true class."""
     shown = view.mistakes[:MOST_MISTAKES]
-    columns, rows = _grid(len(shown))
+    columns = max(1, round(math.sqrt(2 * len(shown))))  # suits the plot's aspect ratio)
     for number, (image, label, predicted) in enumerate(shown):
         row, column = divmod(number, columns)
-        height, width = (0.92 * side / max(image.shape) for side in image.shape)
-        left, bottom = column + (1 - width) / 2, row * (1 + _CAPTION) + 0.96
-        extent = (left, left + width, bottom, bottom - height)
-        style = {"cmap": "gray", "vmin": 0, "vmax": 255, "interpolation": "none"}
-        axes.imshow(image, extent=extent, **style)
+        height, width = (0.46 * side / max(image.shape) for side in image.shape)
+        bottom = _ROW * row + 2 * height
+        extent = (column - width, column + width, bottom, bottom - 2 * height)
+        axes.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="none", extent=extent)
         words = f"{predicted}, is {label}"
-        axes.text(column + 0.5, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
+        axes.text(column, bottom + 0.04, words, color=colours.ink, ha="center", va="top")
     if not shown:
         words = "Every image was classified correctly."
-        axes.text(0.5, 0.5, words, color=colours.muted, ha="center", va="center")
+        axes.text(0, 0.5, words, color=colours.muted, ha="center", va="center")
     axes.set_axis_off()
-    axes.set_xlim(0, columns)
-    axes.set_ylim(rows * (1 + _CAPTION), 0)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(_ROW * max(1, -(-len(shown) // columns)), 0)
     axes.set_aspect("equal")
-
-
-def _grid(count: int) -> tuple[int, int]:
-    """Return the columns and rows of a grid for `count` squares of the largest possible size."""
-
-    def side(columns: int) -> float:
-        rows = -(-count // columns)
-        return min(_ASPECT / columns, 1 / (rows * (1 + _CAPTION)))
-
-    columns = max(range(1, max(count, 1) + 1), key=side)
-    return columns, max(1, -(-count // columns))
-
-
-def draw_curve(view: ClassifierView, axes: Axes, colours: Colours) -> None:
-    """Plot the accuracy on batches over the steps of the training."""
-    axes.plot(view.steps, view.accuracy, color=colours.first, linewidth=2.2)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(numticks=6))
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-    style_axes(axes, "steps", percent, colours)

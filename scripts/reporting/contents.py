@@ -20,7 +20,7 @@ from reporting.embedded import (
     overviews_and_crops,
     thumbnail_uri,
 )
-from reporting.svg_plots import Curve, learning_curves
+from reporting.plots import Curve, inline_svg, learning_curves
 
 VIEWER = "viewer"
 TIMELAPSE_PREFERENCE = (".mp4", ".webp", ".gif")
@@ -204,7 +204,7 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
         )
 
     sections = []
-    for name, own in of_images.items():
+    for number, (name, own) in enumerate(of_images.items()):
         comparison, trained_on = own[0].comparison, own[0].training_image
         enlarged = (comparison / "source.png").exists()
         source_path = comparison / "source.png" if enlarged else trained_on
@@ -233,7 +233,7 @@ def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
                     Enlargement(ENLARGEMENTS[key], numbers[f"upscale_{key}_psnr_db"], *uris[path])
                     for key, path in plain.items()
                 ],
-                curves=_curves(shown, own),
+                curves=_curves(number, shown, own),
             )
         )
     return sections
@@ -269,7 +269,9 @@ def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float,
     )
 
 
-def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple[str, Markup]]:
+def _curves(
+    number: int, networks: list[ShownNetwork], own: list[NetworkFiles]
+) -> list[tuple[str, Markup]]:
     learned = []
     for network, files in zip(networks, own, strict=True):
         if files.history is not None:
@@ -282,6 +284,6 @@ def _curves(networks: list[ShownNetwork], own: list[NetworkFiles]) -> list[tuple
         curves = [
             Curve(shown.colour, history[column], history["psnr_db"]) for shown, history in learned
         ]
-        return label, learning_curves(curves, label)
+        return label, inline_svg(learning_curves(curves, label), f"{column}{number}")
 
     return [plot("step", "steps"), plot("seconds", "seconds of training")]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 
@@ -10,10 +11,10 @@ from markupsafe import Markup
 
 from entry.sweep_tables import MEASURES, TableRow, read_table
 from neuralfield.viewing.template import words_of
-from reporting.colours import RAMP, RAMP_STEPS, series_colour
 from reporting.contents import ENLARGEMENTS
 from reporting.embedded import overview_uri
-from reporting.svg_plots import MARKER_SIGNS, Point, scatter
+from reporting.plots import RAMP, RAMP_STEPS, inline_svg, series_colour
+from reporting.sweep_plots import MARKERS, Point, scatter
 
 SERIES = 8
 """Maximum number of combinations with a colour each; of more combinations, colours show ranks."""
@@ -146,7 +147,7 @@ def _section(
             )
             for row in sorted(per_image, key=lambda row: combinations.index(row["combination"]))
         ]
-        return label, scatter(points, label)
+        return label, inline_svg(scatter(points, label), f"{key}-{measure}")
 
     best_ranks = {
         image: min(row["rank"] for row in per_image if row["image"] == image) for image in images
@@ -154,10 +155,7 @@ def _section(
     return SweepSection(
         title=words_of(overall[0]["sweep"]),
         runs=len(runs),
-        images=[
-            (words_of(image), MARKER_SIGNS[number % len(MARKER_SIGNS)])
-            for number, image in enumerate(images)
-        ],
+        images=[(words_of(image), sign) for image, sign in zip(images, cycle(MARKERS))],
         rows=rows,
         plots=[
             plot("train_seconds_mean", "seconds of training"),

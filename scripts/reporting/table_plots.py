@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.ticker import MaxNLocator
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from entry.table_network import read_own
 from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
-from reporting.colours import PAPER, Colours
-from reporting.plots import Draw, style_axes
-from reporting.ticks import percent, plain
+from reporting.plots import PAPER, PERCENT, PLAIN, Colours, Draw, style_axes
 
 SURFACE_POINTS = 160
 """Number of points along each side of a surface."""
@@ -29,22 +26,18 @@ MOST_POINTS = 4000
 SURFACE_MARGIN, CURVE_MARGIN = 0.12, 0.02
 """Margins of the plot around the rows, as fractions of their range."""
 
-MEASURES = {"accuracy": ("share of correct predictions", percent), "rmse": ("error (rmse)", plain)}
-"""Each measure in words, and the function that formats its values."""
+MEASURES = {"accuracy": ("share of correct predictions", PERCENT), "rmse": ("error (rmse)", PLAIN)}
+"""Each measure in words, and the format of its values."""
 
-MOST_OPAQUE = 0.62
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 1.4, "borderaxespad": 0.2}
 
-
-def surface_colours(shares: np.ndarray) -> np.ndarray:
-    """Return RGBA colours, shape (h, w, 4): one at 0, transparent at 1/2, and another one at 1.
-
-    An image inside a plot cannot use the colours of the page's theme, and has to suit any
-    background.
-    """
-    ends = np.array([to_rgb(PAPER.second), to_rgb(PAPER.first)])
-    opacity = MOST_OPAQUE * np.abs(2 * shares - 1)
-    return np.concatenate([ends[(shares >= 0.5).astype(int)], opacity[..., None]], axis=-1)
+_FIRST, _SECOND = map(to_rgb, PAPER.series[:2])
+SURFACE = LinearSegmentedColormap.from_list(
+    "surface",
+    [(0, (*_SECOND, 0.62)), (0.5, (*_SECOND, 0)), (0.5, (*_FIRST, 0)), (1, (*_FIRST, 0.62))],
+)
+"""Colours of a surface, transparent in the middle: an image inside a plot cannot use the colours of
+the page's theme, and has to suit any background."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,22 +117,17 @@ def _draw_curves(view: TableView, axes: Axes, colours: Colours) -> None:
     answers = view.model.predict(x[:, None])
     order = np.argsort(values, kind="stable")
     named = len(view.samples.targets) > 1
-    tones = (colours.first, colours.second, colours.third)
     for number, target in enumerate(view.samples.targets):
-        tone, suffix = tones[number % 3], f": {target}" if named else ""
-        points = colours.muted if not named else tone
+        tone, suffix = colours.series[number % 3], f": {target}" if named else ""
+        points = tone if named else colours.muted
         for rows, label, fill in _groups(view):
             y = view.samples.target_values[rows, number]
-            style: dict[str, Any] = {"markersize": 4.2, "alpha": 0.7, "label": label + suffix}
-            face = points if fill else "none"
-            axes.plot(values[rows], y, "o", color=points, markerfacecolor=face, **style)
+            axes.plot(values[rows], y, label=label + suffix, **_markers(points, fill))
         if view.truth is not None:
-            truth = view.truth[order, number]
-            axes.plot(
-                values[order], truth, "--", color=colours.second, label=f"without noise{suffix}"
-            )
+            style: dict[str, Any] = {"color": colours.series[1], "label": f"without noise{suffix}"}
+            axes.plot(values[order], view.truth[order, number], "--", **style)
         axes.plot(x, answers[:, number], color=tone, linewidth=2.2, label=f"the network{suffix}")
-    style_axes(axes, view.samples.inputs[0], plain, colours)
+    style_axes(axes, view.samples.inputs[0], PLAIN, colours)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
 
@@ -150,9 +138,9 @@ def _draw_surface(view: TableView, axes: Axes, colours: Colours) -> None:
     answers = view.model.predict(np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
     is_share = view.model.settings.output == "sigmoid"
     lowest, highest = (0.0, 1.0) if is_share else (targets.min(), targets.max())
-    shares = np.clip((answers - lowest) / ((highest - lowest) or 1), 0, 1)
     corners = (sides[0][0], sides[0][-1], sides[1][0], sides[1][-1])
-    axes.imshow(surface_colours(shares), extent=corners, origin="lower", aspect="auto")
+    place: dict[str, Any] = {"extent": corners, "origin": "lower", "aspect": "auto"}
+    axes.imshow(answers, cmap=SURFACE, vmin=lowest, vmax=highest, **place)
     middle = (lowest + highest) / 2
     if answers.min() < middle < answers.max():
         axes.contour(x, y, answers, levels=[middle], colors=colours.muted, linewidths=1.6)
@@ -160,52 +148,30 @@ def _draw_surface(view: TableView, axes: Axes, colours: Colours) -> None:
     for rows, label, fill in groups:
         named = f"{label}: " if len(groups) > 1 else " "  # Matplotlib hides labels with a leading _
         for upper in (False, True):
-            kept = rows[(targets[rows] > middle) == upper]
-            tone = colours.first if upper else colours.second
-            axes.plot(
-                values[kept, 0],
-                values[kept, 1],
-                "o",
-                color=tone,
-                markerfacecolor=tone if fill else "none",
-                markeredgecolor=colours.gpu if fill else tone,
-                markeredgewidth=0.8,
-                markersize=6 if len(values) > 50 else 12,
-                label=f"{named}{_side(view, middle, upper)}",
-            )
-    style_axes(axes, view.samples.inputs[0], plain, colours)
+            x, y = values[rows[(targets[rows] > middle) == upper]].T
+            style = _markers(colours.series[0] if upper else colours.series[1], fill)
+            style |= {"alpha": 1, "markersize": 6 if len(values) > 50 else 12}
+            if fill:
+                style |= {"markeredgecolor": colours.background, "markeredgewidth": 0.8}
+            axes.plot(x, y, label=f"{named}{_side(view, middle, upper)}", **style)
+    style_axes(axes, view.samples.inputs[0], PLAIN, colours)
     axes.set_ylabel(view.samples.inputs[1], color=colours.muted, labelpad=10)
     axes.grid(visible=False)
     axes.margins(0)
-    axes.legend(
-        labelcolor=colours.muted,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1),
-        ncols=2,
-        columnspacing=4,
-        **LEGEND,
-    )
+    above: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "ncols": 2}
+    axes.legend(labelcolor=colours.muted, columnspacing=4, **above, **LEGEND)
 
 
 def _draw_against(view: TableView, axes: Axes, colours: Colours) -> None:
     answers = view.model.predict(view.samples.input_values)
-    tones = (colours.first, colours.second, colours.third)
     lowest, highest = view.samples.target_values.min(), view.samples.target_values.max()
     axes.plot([lowest, highest], [lowest, highest], color=colours.muted, linewidth=1)
     for number, target in enumerate(view.samples.targets):
-        tone = tones[number % 3]
         for rows, label, fill in _groups(view):
-            axes.plot(
-                view.samples.target_values[rows, number],
-                answers[rows, number],
-                "o",
-                color=tone,
-                markerfacecolor=tone if fill else "none",
-                markersize=4.2,
-                alpha=0.7,
-                label=f"{label}: {target}",
-            )
-    style_axes(axes, "in the table", plain, colours)
+            x, y = view.samples.target_values[rows, number], answers[rows, number]
+            style = _markers(colours.series[number % 3], fill)
+            axes.plot(x, y, label=f"{label}: {target}", **style)
+    style_axes(axes, "in the table", PLAIN, colours)
     axes.set_ylabel("prediction of the network", color=colours.muted)
     axes.legend(labelcolor=colours.muted, **LEGEND)
 
@@ -215,12 +181,11 @@ def _draw_sizes(view: TableView, axes: Axes, colours: Colours) -> None:
     parameters = [found["parameters"] for found in view.sizes]
     reached = [found[measure] for found in view.sizes]
     label, text = MEASURES[measure]
-    style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "markeredgecolor": colours.gpu}
-    axes.plot(parameters, reached, "o-", color=colours.first, label=label, **style)
+    style: dict[str, Any] = {"linewidth": 2.2, "markersize": 8, "color": colours.series[0]}
+    axes.plot(parameters, reached, "o-", markeredgecolor=colours.background, label=label, **style)
     if measure == "accuracy":
         axes.axhline(0.5, color=colours.muted, linewidth=1.2, linestyle="--", label="guessing")
     axes.set_xscale("log")
-    axes.yaxis.set_major_locator(MaxNLocator(6))
     style_axes(axes, "parameters of the network", text, colours)
     axes.set_xticks(parameters)
     axes.legend(labelcolor=colours.muted, **LEGEND)
@@ -232,6 +197,12 @@ def _groups(view: TableView) -> list[tuple[np.ndarray, str, bool]]:
     held_out = view.shown[view.held_out[view.shown]]
     groups = [(trained_on, "trained on", True)]
     return [*groups, (held_out, "held out", False)] if len(held_out) else groups
+
+
+def _markers(colour: str, is_filled: bool) -> dict[str, Any]:
+    """Return the style of round markers, which are filled or hollow."""
+    style = {"color": colour, "markerfacecolor": colour if is_filled else "none"}
+    return {"marker": "o", "linestyle": "none", "markersize": 4.2, "alpha": 0.7, **style}
 
 
 def _side(view: TableView, middle: float, upper: bool) -> str:

@@ -21,7 +21,7 @@ NEEDED = {
     "plot_classifier": ["matplotlib"],
     "plot_table": ["matplotlib"],
     "pyramid": ["jinja2"],
-    "report": ["jinja2"],
+    "report": ["jinja2", "matplotlib"],
     "report_classifiers": ["jinja2", "matplotlib"],
     "report_tables": ["jinja2", "matplotlib"],
     "summarize": ["pandas"],

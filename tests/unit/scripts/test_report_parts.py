@@ -8,7 +8,7 @@ import pytest
 import report
 from reporting.embedded import most_detailed_box
 from reporting.page import device_name, duration, in_full
-from reporting.svg_plots import Curve, learning_curves
+from reporting.plots import Curve, inline_svg, learning_curves
 
 
 def test_the_crop_lies_where_the_detail_is():
@@ -32,12 +32,12 @@ def test_the_crop_fits_into_any_image(shape):
 
 def test_curves_take_everything_from_the_page():
     curve = Curve(2, np.array([0, 1, 10, 100]), np.array([5.0, 6.0, np.inf, 20.0]))
-    svg = learning_curves([curve], "steps")
-    assert "var(--series-2)" in svg
-    assert "var(--muted)" in svg
-    assert not re.search(r"#[0-9a-f]{6}|font-family|<style", svg)
-    assert "id=" not in svg
-    assert len(re.findall(r"[\d.]+,[\d.]+", svg)) == 2, "of infinite values and of step 0 none"
+    svg = inline_svg(learning_curves([curve], "steps"), "name")
+    assert "var(--series-2)" in svg and "var(--muted)" in svg
+    assert not re.search(r"#[0-9a-f]{6}[^0-9a-f]|font-family|<style", svg)
+    assert all(name.startswith("name-") for name in re.findall(r'\bid="([^"]*)', svg))
+    (line,) = re.findall(r'd="([^"]*)" [^>]*stroke: var\(--series-2\)', svg)
+    assert line.count("L") == 1, "of infinite values and of step 0 none"
     assert ">steps</text>" in svg
 
 
@@ -45,7 +45,7 @@ def test_curves_take_everything_from_the_page():
 @pytest.mark.filterwarnings("error")
 def test_a_curve_of_one_point_or_none(x):
     curve = Curve(0, np.array(x), np.array([5.0]))
-    assert learning_curves([curve], "steps").startswith("<svg")
+    assert inline_svg(learning_curves([curve], "steps"), "name").startswith("<svg")
 
 
 @pytest.mark.parametrize(

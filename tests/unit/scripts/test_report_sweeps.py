@@ -10,8 +10,9 @@ from test_report import TEMPLATE, ParsedPage, add_field, add_image, inputs
 import compare
 import report
 from neuralfield.images import ImageData, write_image
-from reporting.svg_plots import Point, frontier, scatter
+from reporting.plots import inline_svg
 from reporting.sweep_page import gather_sweeps
+from reporting.sweep_plots import Point, frontier, scatter
 
 FILTER = "upscale_back_projection_psnr_db,upscale_best_filter"
 HEADER_WITH_FILTER = HEADER.replace(",train", f",{FILTER},train")
@@ -122,8 +123,8 @@ def test_names_are_escaped(sweep, tmp_path):
     text, page = page_of(made, tmp_path)
     assert "<i>" not in text
     assert page.tags.count("script") == 1
-    svg = scatter([Point("<b>", 0, 0, 1.0, 2.0, 0.5)], "seconds")
-    assert "<title>&lt;b&gt;</title>" in svg
+    svg = inline_svg(scatter([Point('<b>"', 0, 0, 1.0, 2.0, 0.5)], "seconds"), "name")
+    assert '<title>&lt;b&gt;"</title>' in svg
 
 
 def test_the_line_leads_through_what_nothing_cheaper_is_better_than():
@@ -135,4 +136,4 @@ def test_the_line_leads_through_what_nothing_cheaper_is_better_than():
 @pytest.mark.parametrize("x", [[], [3.0], [float("nan")], [1.0, 400.0], [0.0, 5.0]])
 def test_any_costs_can_be_rendered(x):
     points = [Point("", 0, 9, value, 20.0, None) for value in x]
-    assert scatter(points, "seconds").startswith("<svg")
+    assert inline_svg(scatter(points, "seconds"), "name").startswith("<svg")
