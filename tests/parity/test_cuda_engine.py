@@ -16,6 +16,7 @@ from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.tasks.image.presets import read_preset
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,7 +31,7 @@ FREQUENCIES_4X64 = {
     "width": 64,
     "scale": 2.0,
 }
-ORIGINAL = {"type": "mlp", "preset": "original"}
+ORIGINAL = read_preset("original")
 GRIDS = {
     "type": "hashgrid",
     "levels": 6,

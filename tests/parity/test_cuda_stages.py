@@ -20,6 +20,7 @@ from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
+from neuralfield.tasks.image.presets import read_preset
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,7 +28,7 @@ pytestmark = [
 ]
 
 CPU = select_device("cpu")
-ORIGINAL = {"type": "mlp", "preset": "original"}
+ORIGINAL = read_preset("original")
 
 
 PIXELS_OF_BLOCKS = """

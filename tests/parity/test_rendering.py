@@ -18,6 +18,7 @@ from neuralfield.rendering.render import render, render_bands, render_to_png
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import gpu_is_present, select_device, to_host
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.presets import read_preset
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,7 +29,7 @@ CPU = select_device("cpu")
 FIELDS = {
     "siren": {"type": "siren", "width": 256, "hidden_layers": 3},
     "narrow siren": {"type": "siren", "width": 33, "hidden_layers": 0, "output": "sigmoid"},
-    "original": {"type": "mlp", "preset": "original"},
+    "original": read_preset("original"),
     "three sizes": {"type": "mlp", "widths": (100, 17, 200), "activation": "tanh", "bias": False},
     "fourier": {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64},
     "grids": {"type": "hashgrid", "levels": 5, "log2_table_size": 8, "width": 40},

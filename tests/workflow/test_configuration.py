@@ -54,13 +54,6 @@ def test_a_network_may_change_its_training(written):
     assert settings["fields"]["siren"]["training"]["optimizer"] == "adam"
 
 
-def test_a_preset_keeps_its_own_defaults(written):
-    written["fields"] = {"original": {"type": "mlp", "preset": "original"}}
-    field = read(written)["fields"]["original"]
-    del field["training"]
-    assert field_settings(field) == field_settings({"type": "mlp", "preset": "original"})
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_takes_the_place_of_all_networks(written, name):
     written["images"]["other"] = {"path": "tiny.png", "fields": ["plain"]}

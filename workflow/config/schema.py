@@ -45,8 +45,7 @@ def read_schema() -> dict[str, Any]:
         rules[name]["properties"] = _properties(*classes)
     schema["properties"]["budget"] = rules["training"]["properties"]["budget"]
     for kind, network in FIELDS.items():
-        presets = {"preset": {"enum": [*network.presets]}} if network.presets else {}
-        own = {"type": {"const": kind}, **presets, **_properties(network)}
+        own = {"type": {"const": kind}, **_properties(network)}
         rules[kind] = {"properties": own | {"training": {"$ref": "#/$defs/training"}}}
     for rule in (schema, *rules.values()):
         if "properties" in rule:
@@ -116,8 +115,6 @@ def with_defaults(value: Any, rule: Mapping[str, Any]) -> Any:
     schema, rule = read_schema(), resolved(rule)
     if "allOf" in rule:  # a network: the rules depend on its type
         rule = schema["$defs"][value["type"]]
-        if "preset" in value:  # a preset has defaults of its own
-            return {key: copy.deepcopy(value[key]) for key in rule["properties"] if key in value}
     filled = {}
     properties, others = rule.get("properties", {}), rule.get("additionalProperties")
     for key in [*properties, *(key for key in value if key not in properties)]:

@@ -12,7 +12,6 @@ from PIL import Image
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields.cafe import feature_count
-from neuralfield.fields.mlp import PRESETS
 from neuralfield.images.bands import Header
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
@@ -21,6 +20,7 @@ from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClas
 from neuralfield.tasks.classifier.idx import read_idx_shape
 from neuralfield.tasks.classifier.labelled import TRAINING, find_files
 from neuralfield.tasks.image.image_objective import BLOCK_POINTS
+from neuralfield.tasks.image.presets import read_preset
 from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 BASE_MEMORY_MB = 1000
@@ -76,10 +76,10 @@ Settings = Mapping[str, Any]
 
 def layer_widths(field: Settings) -> tuple[int, ...]:
     """Return the number of values per point in each layer, from the input to the output."""
-    if "widths" in field or "preset" in field:
-        hidden = field.get("widths") or PRESETS[field["preset"]]["widths"]
-    elif field["type"] == "imported":
-        hidden = PRESETS["original"]["widths"]
+    if field["type"] == "imported":  # its file may not exist yet
+        field = read_preset("original")
+    if "widths" in field:
+        hidden = field["widths"]
     else:
         wide = 2 if field["type"] == "wire" else 1  # complex values are pairs of numbers
         hidden = [wide * field["width"]] * (field["hidden_layers"] + 1)

@@ -70,7 +70,7 @@ def fit(
         fit in it. The default is the preset's time limit for CPUs, if it has one.
     preset : str, optional
         Ready-made settings: "fast", "line_art" for drawings, "quality" for photographs; "original"
-        is for mlp.
+        is the network that was first fitted to the lion cub.
     device : {"auto", "cpu", "gpu"}
     seed : int
         Seed of all random numbers. The same seed gives the same network, bit for bit.
@@ -155,9 +155,7 @@ def _chosen(
     given = _network(field, preset)
     own_training = given.pop("training", {})
     of_network, of_training, execution = _grouped(settings, given["type"])
-    network = given | of_network
-    if "preset" not in network:
-        network = _config_defaults(FIELDS[network["type"]]) | network
+    network = _config_defaults(FIELDS[given["type"]]) | given | of_network
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
     training = usual | own_training | {"random_seed": plain(seed)} | of_training
     if training["learning_rate"] == AUTO:
@@ -188,7 +186,10 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
     for where, name in (("field", given.get("type", "")), ("preset", preset or "")):
         if not isinstance(name, str):
             raise WrongTypeError(where, repr(name), "a name")
-    if preset is not None and preset in PRESETS:
+    if preset is not None:
+        if preset not in PRESETS:
+            expected, guess = f"one of {', '.join(PRESETS)}", did_you_mean(preset, PRESETS)
+            raise InvalidSettingError("preset", repr(preset), expected, guess)
         network = read_preset(preset)
         if given and given != {"type": network["type"]}:
             found = f"{preset!r} with the field {field!r}"
@@ -199,12 +200,6 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
         guess = did_you_mean(given["type"], FIELDS)
         expected = f"one of {', '.join(FIELDS)}"
         raise InvalidSettingError("field", repr(given["type"]), expected, guess)
-    if preset is not None:
-        if preset not in FIELDS[given["type"]].presets:
-            known = [*PRESETS, *FIELDS[given["type"]].presets]
-            expected = f"one of {', '.join(known)}"
-            raise InvalidSettingError("preset", repr(preset), expected, did_you_mean(preset, known))
-        given["preset"] = preset
     return given
 
 

@@ -34,22 +34,14 @@ FIELDS: dict[str, type[FieldSettings]] = {
 def field_settings(description: Mapping[str, Any]) -> FieldSettings:
     """Read the settings of a field.
 
-    The key ``type`` names the field, ``preset`` optionally names ready-made settings of it, and the
-    other keys are its settings; defaults are those of the settings class. Raises `ConfigError` for
-    an unknown type, preset or key, or a value out of range.
+    The key ``type`` names the field, and the other keys are its settings; defaults are those of the
+    settings class. Raises `ConfigError` for an unknown type or key, or a value out of range.
     """
     given = dict(description)
-    kind, preset = given.pop("type", None), given.pop("preset", None)
+    kind = given.pop("type", None)
     if kind not in FIELDS:
         raise ConfigError("fields: type", repr(kind), f"one of {', '.join(FIELDS)}")
-    field = FIELDS[kind]
-    if preset is not None:
-        if preset not in field.presets:
-            known = {name: cls.presets for name, cls in FIELDS.items() if cls.presets}
-            expected = (f"type {name} and one of {', '.join(own)}" for name, own in known.items())
-            raise ConfigError("fields: preset", repr(preset), ", or ".join(expected))
-        given = {**field.presets[preset], **given}
-    return field.from_mapping(given)
+    return FIELDS[kind].from_mapping(given)
 
 
 def suggested_learning_rate(field: Mapping[str, Any]) -> float:

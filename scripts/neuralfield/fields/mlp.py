@@ -1,7 +1,6 @@
-"""The plain multilayer perceptron, and the original network of the lion cub as a preset."""
+"""The plain multilayer perceptron."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,25 +10,12 @@ from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers
 from neuralfield.system.settings import setting
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "original": {
-        "widths": (128, 128, 256, 128, 64, 64, 64),
-        "activation": "tanh",
-        "bias": False,
-        "coordinates": "corners",
-        "output": "sigmoid",
-        "steepness": 1.0,
-    }
-}
-"""``original`` is the network of 98,752 weights that was first fitted to the lion cub."""
-
 
 @dataclass(frozen=True)
 class Mlp(FieldSettings):
     """Layers of arbitrary widths with one activation."""
 
     usual_learning_rate = 1e-3
-    presets: ClassVar = PRESETS
 
     widths: tuple[int, ...] = setting(
         (128, 128, 128),

@@ -1,7 +1,7 @@
 """The base classes of the settings of fields, and settings that several fields share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -48,9 +48,6 @@ def frequency_scale(default: float) -> Any:
 @dataclass(frozen=True, kw_only=True)
 class FieldSettings(Settings, ABC):
     """Settings of one kind of coordinate network."""
-
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Ready-made settings by name; the key ``preset`` selects one."""
 
     usual_learning_rate: ClassVar[float]
     """Default learning rate for Adam and Muon; see ``benchmarks/field_rates.py``."""

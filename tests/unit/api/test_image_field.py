@@ -19,6 +19,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.device import HOST
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.presets import read_preset
 
 load: Any = nf.load
 SHAPE = ImageShape(20, 16, 3)
@@ -28,7 +29,7 @@ VARIANTS = [
     {"type": "siren", "width": 7, "output": "sigmoid"},
     {"type": "fourier", "width": 5, "activation": "sigmoid"},
     {"type": "mlp", "widths": [5, 4], "activation": "sine"},
-    {"type": "mlp", "widths": [5, 4], "preset": "original"},
+    read_preset("original") | {"widths": [5, 4]},
     {"type": "cafe", "width": 5, "frequencies": 3, "chebyshev_degree": 0},
     {"type": "hashgrid", "levels": 3, "width": 5, "activation": "tanh", "cropped": True},
 ]

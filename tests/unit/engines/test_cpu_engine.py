@@ -29,6 +29,7 @@ from neuralfield.rendering.cpu_renderer import CpuRenderer
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ResourceError
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.presets import read_preset
 from neuralfield.training.trainer import Trainer
 
 CPU = select_device("cpu")
@@ -40,7 +41,7 @@ NETWORKS = {
     "siren": {"type": "siren", "width": 24, "hidden_layers": 2},
     "siren, wide": {"type": "siren", "width": 131, "hidden_layers": 1},
     "fourier": {"type": "fourier", "frequencies": 9, "scale": 3.0, "width": 20},
-    "original": {"type": "mlp", "preset": "original"},
+    "original": read_preset("original"),
     "no bias": {"type": "mlp", "widths": [16, 33], "activation": "sine", "bias": False},
     "one layer": {"type": "mlp", "widths": []},
     "finer": {"type": "finer", "width": 24, "hidden_layers": 2, "first_bias": 1.0},

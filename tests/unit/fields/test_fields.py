@@ -16,6 +16,7 @@ from neuralfield.images.coordinates import axis_centres, extent, grid, pixel_cen
 from neuralfield.nn.losses import make_loss
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.image.presets import read_preset
 
 SHAPE = ImageShape(width=200, height=200, channels=1)
 
@@ -33,13 +34,13 @@ def test_a_redraw_of_twice_the_size_does_not_shift():
 
 
 def test_the_original_network_has_its_98752_weights():
-    network = build_field(field_settings({"type": "mlp", "preset": "original"}), SHAPE)
+    network = build_field(field_settings(read_preset("original")), SHAPE)
     assert network.parameter_count == 98_752
     assert all(layer.bias is None for layer in network.layers)
 
 
 def test_the_original_network_sees_a_bias_and_corner_coordinates():
-    network = build_field(field_settings({"type": "mlp", "preset": "original"}), SHAPE)
+    network = build_field(field_settings(read_preset("original")), SHAPE)
     inputs = network.encoding(pixel_centres(np, 200, 200))
     assert not isinstance(inputs, Tensor)
     i, j = np.meshgrid(np.arange(200), np.arange(200))
@@ -210,7 +211,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
         ({"type": "hashgrid", "levels": 33}, "levels: 33; expected a whole number from 1 to 32"),
         ({"type": "mlp", "widths": [4, -1]}, r"widths: \(4, -1\); expected .* whole numbers >= 1"),
         ({"type": "mlp", "activation": "gelu"}, "'gelu'; expected tanh, relu, sigmoid or sine"),
-        ({"type": "mlp", "preset": "big"}, "preset: 'big'; expected type mlp and one of original"),
     ],
 )
 def test_bad_settings_are_named(description, message):

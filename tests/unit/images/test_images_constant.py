@@ -12,6 +12,7 @@ from neuralfield.images.image import MODES
 from neuralfield.rendering.render import render
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.image.presets import read_preset
 from neuralfield.tasks.training_settings import ImageTraining
 
 COLOURS = [(0.0,), (1.0,), (0.2, 0.6, 1.0), (0.9, 0.1, 0.4, 0.5)]
@@ -54,7 +55,7 @@ def test_no_optimizer_leaves_the_colour(tmp_path, optimizer, engine):
 
 @pytest.mark.parametrize("size", [(1, 1), (5, 30)])
 def test_a_network_without_biases(tmp_path, size):
-    original = {"type": "mlp", "preset": "original", "widths": [8, 6]}
+    original = read_preset("original") | {"widths": [8, 6]}
     train(task_of_one_colour(original, COLOURS[0], size), tmp_path / "corners")
     expect_the_colour(tmp_path / "corners", COLOURS[0])
     # an odd function of position cannot be constant, so that the network is trained as usual

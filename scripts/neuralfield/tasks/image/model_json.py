@@ -47,7 +47,7 @@ def import_model_json(
     settings = field_settings(
         {
             "type": "mlp",
-            "preset": "original",
+            **{"bias": False, "coordinates": "corners", "output": "sigmoid", "steepness": 1.0},
             "widths": [w.shape[1] for w in weights[:-1]],
             "activation": _ACTIVATIONS[names[0]],
         }
