@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from neuralfield.api.arguments import require_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, select_device
-from neuralfield.system.errors import DivergenceError
+from neuralfield.system.errors import DivergenceError, StorageError
 from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
@@ -66,6 +66,7 @@ def run_training(
             folder = require_path("folder", given_folder)
             with storage_errors(folder, "cannot be made"):
                 folder.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(_naming_removed(folder))
         stack.enter_context(compile_ahead(task, device))
         how = {**(budget or {}), "engine": engine}
         task, found, line = within_budget(task, how, device, threads, folder)
@@ -102,6 +103,19 @@ def run_training(
         return type(task.model).load(outputs["model"]), read_history(
             outputs["history"], task.measure.name
         )
+
+
+@contextlib.contextmanager
+def _naming_removed(folder: Path) -> Iterator[None]:
+    """Raise `StorageError` if another process has removed a file in the folder of a training."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if not error.filename or folder not in Path(error.filename).parents:
+            raise
+        found = f"another process has removed {Path(error.filename).relative_to(folder)}"
+        expected, remedy = "a folder that nothing else changes", "run the training again"
+        raise StorageError(str(folder), found, expected, remedy) from error
 
 
 def _report(bar: tqdm, measure: Measure, callback: Callback | None, row: dict[str, float]) -> None:

@@ -40,9 +40,14 @@ def frequency_count(default: int) -> Any:
     )
 
 
+def frequency(default: float, help: str, unit: str = "") -> Any:
+    """Declare a frequency: the upper bound exceeds the finest pattern of the largest images."""
+    return setting(default, help, unit=unit, above=0, maximum=1_000_000)
+
+
 def frequency_scale(default: float) -> Any:
     """Declare the setting `scale` of random frequencies."""
-    return setting(default, "standard deviation of the frequencies", unit="cycles a unit", above=0)
+    return frequency(default, "standard deviation of the frequencies", unit="cycles a unit")
 
 
 @dataclass(frozen=True, kw_only=True)

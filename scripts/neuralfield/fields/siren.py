@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
-from neuralfield.fields.settings import DirectField
+from neuralfield.fields.settings import DirectField, frequency
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
 from neuralfield.system.settings import setting
@@ -17,15 +17,14 @@ from neuralfield.system.settings import setting
 class SineField(DirectField):
     """Settings of networks of sines."""
 
-    first_omega_0: float = setting(
+    first_omega_0: float = frequency(
         30.0,
         "frequency of the first layer: it starts with up to about first_omega_0 / (4 pi) cycles a"
         " unit (the finest pattern of N pixels has N / 4); higher gives finer detail, and specks if"
         " it is too high",
         unit="radians a unit",
-        above=0,
     )
-    omega_0: float = setting(30.0, "frequency of the sines of the other layers", above=0)
+    omega_0: float = frequency(30.0, "frequency of the sines of the other layers")
 
     def sine_layers(
         self, shape: ImageShape, weight_scale: float, generator: np.random.Generator

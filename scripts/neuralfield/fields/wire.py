@@ -9,12 +9,11 @@ from functools import partial
 import numpy as np
 
 from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
-from neuralfield.fields.settings import DirectField, layer_width
+from neuralfield.fields.settings import DirectField, frequency, layer_width
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,10 @@ class Wire(DirectField):
     usual_learning_rate = 1e-3
 
     width: int = layer_width(90, unit="complex values")
-    omega_0: float = setting(20.0, "frequency of the wavelets", above=0)
-    scale: float = setting(
+    omega_0: float = frequency(20.0, "frequency of the wavelets")
+    scale: float = frequency(
         20.0,
         "how narrow the wavelets are; higher gives finer detail, and specks if it is too high",
-        above=0,
     )
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:

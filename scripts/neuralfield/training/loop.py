@@ -217,7 +217,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     states, which are saved at time intervals. A training that diverged therefore ends with the same
     bytes, even if it is killed and resumed.
     """
-    path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots)
+    path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots, error)
     if trainer.rollback:
         found = (
             f"{error.found}, even after returning to step {trainer.rollback.to_step:,}"
@@ -234,7 +234,9 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     )
 
 
-def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict[str, np.ndarray]]:
+def _last_good_snapshot(
+    trainer: Trainer, folder: Path, error: DivergenceError
+) -> tuple[Path, int, dict[str, np.ndarray]]:
     """Return the newest snapshot whose error is not larger than that of the untrained network.
 
     Finite weights are not a sufficient criterion, because a loss grows for many steps before it
@@ -242,12 +244,16 @@ def _last_good_snapshot(trainer: Trainer, folder: Path) -> tuple[Path, int, dict
     """
     # later snapshots are from an earlier attempt
     taken = [(step, path) for step, path in list_snapshots(folder) if step < trainer.steps_taken]
+    if not taken:  # another process has removed them
+        raise error
     untrained = _squared_error(trainer, load_arrays(taken[0][1])[0])
     for step, path in reversed(taken):
         arrays = load_arrays(path)[0]
         if _squared_error(trainer, arrays) <= untrained:
             return path, step, arrays
-    raise AssertionError("the untrained network is no worse than itself")
+    found = f"{error.found}, and the untrained network's values are not finite either"
+    remedy = "change the settings of the network: frequencies, scales and widths"
+    raise DivergenceError(error.where, found, error.expected, remedy)
 
 
 def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:

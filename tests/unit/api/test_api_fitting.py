@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -25,6 +26,7 @@ from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
 from neuralfield.training import budget_file
 from neuralfield.training.budget import LEAST_STEPS
+from neuralfield.training.state import StateFolder
 
 fit: Any = nf.fit  # some tests pass arguments of other types than the declared ones
 TINY = {
@@ -314,6 +316,18 @@ nf.fit(np.eye(8), folder={str(tmp_path)!r}, steps=2, width=8, device="cpu")
         line = waiting.stderr.readline()
     assert line.endswith("another process is training here; waiting for it to end\n")
     assert waiting.communicate()[1] == "" and waiting.returncode == 0
+
+
+def test_a_folder_that_another_process_removes_is_named(tmp_path, monkeypatch):
+    load_latest = StateFolder.load_latest
+
+    def load_from_nowhere(self, usable):
+        shutil.rmtree(tmp_path / "run")
+        return load_latest(self, usable)
+
+    monkeypatch.setattr(StateFolder, "load_latest", load_from_nowhere)
+    with pytest.raises(nf.NeuralfieldError, match=r"another process has removed \.state"):
+        fit(picture(), folder=tmp_path / "run", **TINY)
 
 
 def test_callback_history_and_progress(capsys):

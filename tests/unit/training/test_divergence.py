@@ -224,3 +224,8 @@ def test_the_cpu_engine_goes_back_to_the_same_bytes(tmp_path):
         assert record["engine"] == "cpu"
         assert 0 < record["rollback"]["to_step"] < record["rollback"]["noticed_at_step"]
     assert content(tmp_path / "alone") == content(tmp_path / "often")
+
+
+def test_a_network_that_is_not_finite_before_its_training_is_an_error(tmp_path):
+    with pytest.raises(DivergenceError, match="the untrained network's values are not finite"):
+        train(make_task({"type": "wire", "width": 8, "omega_0": 1000}), tmp_path)
