@@ -1,6 +1,7 @@
 """Checks of a user's config.yaml, and the messages about mistakes in it."""
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +71,21 @@ def test_only_presets_that_there_are(written):
     with pytest.raises(Problems, match=r"preset: 'fsat'; expected .*fast"):
         read(written)
     assert set(PRESETS) == set(read_schema()["properties"]["preset"]["enum"])
+
+
+def test_a_result_of_its_own_name_is_no_source(written):
+    """Snakemake would remove the source before the job that reads it."""
+    Path("results/tiny").mkdir(parents=True)
+    Path("tiny.png").rename("results/tiny/resized.png")
+    Path("link.png").symlink_to("results/tiny/resized.png")
+    for path in ("results/tiny/resized.png", "./results/../results/tiny/resized.png", "link.png"):
+        written["images"] = {"tiny": {"path": path}}
+        with pytest.raises(
+            Problems, match=r"tiny\.path: .*; expected a file outside of results/tiny"
+        ):
+            read(written)
+    written["images"] = {"other": {"path": "results/tiny/resized.png"}}
+    read(written)
 
 
 def test_the_order_of_lines_changes_nothing(written):

@@ -3,13 +3,19 @@
 import os
 import resource
 import subprocess
+import time
 
 import pytest
 from failing_files import in_a_child, let_others_enter
 from small_disk import small_disk
 from workspace import ROOT
 
-from jobs.preconditions import require_open_files, require_own_folder, require_writable
+from jobs.preconditions import (
+    correct_future_times,
+    require_open_files,
+    require_own_folder,
+    require_writable,
+)
 from neuralfield.system.errors import ResourceError, StorageError
 
 
@@ -41,6 +47,28 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path):
     (tmp_path / "own").touch()
     with pytest.raises(StorageError, match="own: cannot be written to"):
         require_own_folder(tmp_path / "own")
+
+
+def test_times_in_the_future_are_set_to_now_in_their_order(tmp_path):
+    now_s, lines = time.time(), []
+    ages_s = {
+        "past": -100,
+        "input": 80_000,
+        "output": 80_001,
+        "folder/a": 90_000,
+        "folder/b": 90_000,
+    }
+    for name, age_s in ages_s.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (now_s + age_s, now_s + age_s))
+    correct_future_times([tmp_path, tmp_path / "missing"], lines.append)
+    past, first, output, a, b = ((tmp_path / name).stat().st_mtime for name in ages_s)
+    assert past == pytest.approx(now_s - 100) and past < first < output < a == b <= time.time()
+    assert len(lines) == 1 and "and 3 other files: changed in the future" in lines[0]
+    correct_future_times([tmp_path], lines.append)
+    assert len(lines) == 1
 
 
 def test_results_that_could_not_be_written_are_named_by_their_folder(tmp_path):

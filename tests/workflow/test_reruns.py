@@ -8,7 +8,7 @@ import check
 import pytest
 from job_requests import read_jobs, table
 from PIL import Image, ImageChops
-from workspace import ROOT, Workspace
+from workspace import ROOT, Workspace, without_kernels
 
 ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "view": 1, "summarize": 1, "report": 1}
 
@@ -190,3 +190,18 @@ def test_damage_that_keeps_its_time_is_found_and_mended_as_the_check_says(finish
     finished.succeed()
     assert render.read_bytes() == content
     assert check.main(["--results", str(results)]) == 0
+
+
+@pytest.mark.slow
+def test_results_of_a_clock_that_was_ahead_are_kept(workspace):
+    workspace.settings["fields"] = {"siren": without_kernels()}
+    model, render = (f"results/tiny/siren/{name}" for name in ("model.safetensors", "render_8.png"))
+    workspace.succeed(render)
+    before = workspace.path(model).read_bytes()
+    for path in workspace.path("results").rglob("*"):
+        day_later_ns = path.stat().st_mtime_ns + 86_400 * 10**9
+        os.utime(path, ns=(day_later_ns, day_later_ns))
+    workspace.settings["render"]["bit_depth"] = 16
+    assert "changed in the future" in workspace.succeed(render)
+    assert workspace.path(model).read_bytes() == before
+    assert workspace.planned(render) == {}

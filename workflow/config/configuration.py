@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 from config import large_images
 from config.image_sizes import too_large_images, too_large_renders
-from config.named_files import find_file, find_folder, missing_file, require_file
+from config.named_files import (
+    find_file,
+    find_folder,
+    missing_file,
+    require_file,
+    result_of_itself,
+)
 from config.own_image import (
     TAKEN_NAMES,
     adopt_own_image,
@@ -219,7 +225,9 @@ def _disagreements(
             expected = f"another name: results/{name.lower()} is reserved for {name.lower()}"
             yield ConfigError(where_is(("images",)), f"the name {name!r}", expected, "rename it")
         try:
-            require_file(image["path"], where_is(("images", name, "path")), "an image")
+            where = where_is(("images", name, "path"))
+            require_file(image["path"], where, "an image")
+            yield from result_of_itself(image["path"], f"results/{name}", where)
             yield from large_images.complaints(name, settings, where_is)
         except ConfigError as error:
             yield error

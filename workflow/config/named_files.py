@@ -53,6 +53,16 @@ def require_file(path: str, where: str, what: str) -> Path:
     return found
 
 
+def result_of_itself(path: str, results: str, where: str) -> Iterator[ConfigError]:
+    """Yield an error if a source is in the folder of the results that are made from it.
+
+    Snakemake would remove the source before the job that reads it.
+    """
+    if Path(results).resolve() in Path(path).resolve().parents:
+        expected = f"a file outside of {results}, where the results of this name are written"
+        yield ConfigError(where, path, expected, "copy it elsewhere, or choose another name")
+
+
 def workflow_file(path: str) -> str:
     """Return the path of a file of the workflow, independent of the working directory."""
     return str(find_file(path) or path)

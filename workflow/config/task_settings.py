@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.named_files import find_folder, missing_file
+from config.named_files import find_folder, missing_file, result_of_itself
 from config.wording import WhereIs, as_written
 from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.settings import settings_of
@@ -56,6 +56,7 @@ def table_complaints(
         return where_is(("tables", name, *keys))
 
     yield from missing_file(table["path"], where("path"), "a CSV")
+    yield from result_of_itself(table["path"], f"results/tables/{name}", where("path"))
     both = [column for column in table["targets"] if column in table["inputs"]]
     if both:
         yield ConfigError(

@@ -81,6 +81,12 @@ class Plan:
             for number, listed in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
                 yield TileJob(run, number, tuple(listed))
 
+    def sources(self) -> list[Path]:
+        """Return the files and folders of the user that networks are made from."""
+        sections = ("images", "fields", "tables", "classifiers")
+        things = [thing for section in sections for thing in self.config[section].values()]
+        return [Path(thing["path"]) for thing in things if "path" in thing]
+
     def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
         return [run for run in among if run.field in self.trained]

@@ -1,4 +1,4 @@
-"""Checks that files can be written, which run first because Snakemake would show tracebacks."""
+"""Checks of files that run first, because Snakemake would show tracebacks or remove results."""
 
 import contextlib
 import errno
@@ -6,7 +6,8 @@ import logging
 import os
 import resource
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from neuralfield.system.errors import ResourceError
@@ -18,6 +19,9 @@ FEWEST_OPEN_FILES = 64
 ENOUGH_OPEN_FILES = 1024
 
 _PROBE_BYTES = 4096
+
+_CLOCK_SKEW_S = 5
+"""Seconds by which the clock of a network file system may be ahead."""
 
 
 def require_own_folder(folder: Path = Path(".snakemake")) -> None:
@@ -42,6 +46,32 @@ def require_open_files() -> None:
         found = f"at most {soft} open files are allowed"
         remedy = f"raise the limit (ulimit -n {ENOUGH_OPEN_FILES}), then run the same command again"
         raise ResourceError("this process", found, f"{FEWEST_OPEN_FILES} or more", remedy)
+
+
+def correct_future_times(paths: Iterable[Path], log: Callable[[str], None]) -> None:
+    """Set modification times in the future to now, in their order; `paths` may be folders.
+
+    Such files were made while the clock was ahead. Snakemake would remove everything that a job
+    makes from them, because it is older than they are.
+    """
+    limit_ns = time.time_ns() + _CLOCK_SKEW_S * 10**9
+    future: dict[int, list[Path]] = {}
+    for top in paths:
+        below = (Path(where, name) for where, _, names in os.walk(top) for name in names)
+        for path in (top, *below):
+            with contextlib.suppress(OSError):
+                modified_ns = path.stat().st_mtime_ns
+                if modified_ns > limit_ns:
+                    future.setdefault(modified_ns, []).append(path)
+    for _, changed in sorted(future.items()):
+        now_ns = time.time_ns()  # later than that of the files before
+        for path in changed:
+            with storage_errors(path, "has a time in the future, which cannot be set to now"):
+                os.utime(path, ns=(now_ns, now_ns))
+    if future:
+        first, *others = sorted(path for changed in future.values() for path in changed)
+        named = f"{first} and {len(others):,} other files" if others else str(first)
+        log(f"{named}: changed in the future, by a clock that was ahead; the time is set to now.")
 
 
 def require_writable(paths: Iterable[str | os.PathLike]) -> None:

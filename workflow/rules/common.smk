@@ -83,6 +83,11 @@ if workflow.is_main_process and "gpu_memory_mb" not in workflow.global_resources
     if gpu_is_present() and (total_mb := total_memory_mb()):
         workflow.register_resource("gpu_memory_mb", total_mb)
 
+if workflow.is_main_process and not IS_MODULE and not workflow.dryrun:
+    with startup.user_errors():
+        files = [Path("results"), FOLDER / "workflow/report", *PLAN.sources()]
+        preconditions.correct_future_times(files, logger.info)
+
 NEEDS, INPUTS = Needs(PLAN, BATCHES, workflow), Inputs(PLAN)
 
 BEFORE_TRAININGS = 1e9
