@@ -18,7 +18,7 @@ export XDG_CACHE_HOME := $(shell cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; \
 	|| { rm -f "$$probe" 2>/dev/null; echo "$(CURDIR)/.snakemake/cache"; })
 
 .DEFAULT_GOAL := help
-.PHONY: help run tables classifiers test test-all fuzz test-cluster verify check lint format docs clean
+.PHONY: help run tables classifiers test test-all fuzz test-cluster verify check lint format reference docs clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,9 @@ format: $(VENV)/installed-test ## bring all code into its form
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
+
+reference: $(VENV)/installed-test ## write tables in docs/ and comments in config.yaml from the settings' declarations
+	PYTHONPATH=scripts:workflow $(BIN)/python -m config.reference
 
 docs: $(VENV)/installed-docs ## build the pages as a site, site/index.html; runs the tutorials
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(CURDIR)/scripts $(BIN)/mkdocs build --quiet

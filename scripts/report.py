@@ -5,22 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
+from neuralfield.fields import FIELDS
 from neuralfield.images.metrics import IDENTICAL_DB
 from reporting.contents import NetworkFiles, gather
 from reporting.earlier import earlier_networks
 from reporting.page import NOTHING, write_page
 from reporting.sweep_page import gather_sweeps
 
-KINDS = {
-    "siren": "A network of sines (SIREN)",
-    "finer": "A network of sines whose frequency grows with their input (FINER)",
-    "wire": "A network of complex Gabor wavelets (WIRE)",
-    "gauss": "A network of Gaussian functions",
-    "hashgrid": "Grids of trained features, and a small network (hash encoding)",
-    "cafe": "Products of Fourier features and polynomials, and a small network (CAFE+)",
-    "mlp": "A fully connected network",
-    "fourier": "A network with Fourier features of the position as its input",
-    "imported": "Imported weights, not trained here",
+KINDS = {kind: field.title for kind, field in FIELDS.items()} | {
+    "imported": "Imported weights, not trained here"
 }
 
 

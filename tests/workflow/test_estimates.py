@@ -74,7 +74,7 @@ def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
     network = build_field(field_settings({"type": kind}), ImageShape(8, 8, 1))
     plan = network_plan(network)
     for reason in (cpu_engine.unsupported_network_reason(plan), plan.unsupported_reason()):
-        assert (reason is None) == (kind in estimates.KERNEL_FIELDS)
+        assert (reason is None) == FIELDS[kind].has_kernels
 
 
 def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):

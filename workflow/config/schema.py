@@ -44,9 +44,11 @@ def read_schema() -> dict[str, Any]:
     for name, classes in _SECTIONS.items():
         rules[name]["properties"] = _properties(*classes)
     schema["properties"]["budget"] = rules["training"]["properties"]["budget"]
+    changes = "settings that override the section `training` for this network"
+    training = {"$ref": "#/$defs/training", "description": changes}
     for kind, network in FIELDS.items():
         own = {"type": {"const": kind}, **_properties(network)}
-        rules[kind] = {"properties": own | {"training": {"$ref": "#/$defs/training"}}}
+        rules[kind] = {"properties": own | {"training": training}}
     for rule in (schema, *rules.values()):
         if "properties" in rule:
             rule |= {"type": "object", "additionalProperties": False}
@@ -93,8 +95,9 @@ def _rule(setting: Setting) -> dict[str, Any]:
         rule |= {"minItems": setting.shortest, "maxItems": setting.longest}
     rule["description"] = setting.help
     default = setting.default if setting.config_default is None else setting.config_default
-    if default is not None and not setting.omit_when_off:
-        rule["default"] = list(default) if isinstance(default, tuple) else default
+    is_filled_in = default is not None and not setting.omit_when_off
+    shown = "none" if default is None else list(default) if isinstance(default, tuple) else default
+    rule["default" if is_filled_in else "x-default"] = shown
     return rule | ({"x-remedy": setting.remedy} if setting.remedy else {})
 
 

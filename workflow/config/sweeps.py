@@ -31,7 +31,7 @@ no name or value contains it."""
 SEED = "random_seed"
 """The setting that is varied to measure random variation; it is the last one in names."""
 
-FIXED = ("type", "preset", "training")
+FIXED = ("type", "training")
 """Keys of a field that a sweep cannot vary, because they change the kind of network."""
 
 LONGEST_NAME = 180

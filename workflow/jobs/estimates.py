@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, inf, isqrt
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from PIL import Image
 
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
-from neuralfield.fields.cafe import feature_count
+from neuralfield.fields import FieldSettings, field_settings
 from neuralfield.images.bands import Header
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
@@ -62,8 +62,8 @@ Newer GPUs are many times faster."""
 GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
 """Assumed minimum time of a step by engine, which is needed to launch its kernels."""
 
-KERNEL_FIELDS = ("siren", "finer", "wire", "gauss", "fourier", "hashgrid", "cafe", "mlp")
-"""Types of networks that the engines "cpu" and "cuda" have kernels for."""
+_CHANNELS = 3
+"""Channels that are assumed of an image."""
 
 _ASSUMED_CLASSES = 256
 """Assumed number of classes of a classifier: the maximum."""
@@ -74,35 +74,23 @@ LONGEST_MINUTES = 7 * 24 * 60
 Settings = Mapping[str, Any]
 
 
-def layer_widths(field: Settings) -> tuple[int, ...]:
-    """Return the number of values per point in each layer, from the input to the output."""
+def network(field: Settings) -> FieldSettings:
+    """Return the settings of a network that a config describes."""
     if field["type"] == "imported":  # its file may not exist yet
         field = read_preset("original")
-    if "widths" in field:
-        hidden = field["widths"]
-    else:
-        wide = 2 if field["type"] == "wire" else 1  # complex values are pairs of numbers
-        hidden = [wide * field["width"]] * (field["hidden_layers"] + 1)
-    inputs = 2 * field.get("frequencies", 1)
-    if field["type"] == "hashgrid":
-        corners = 4 * field["levels"]
-        return (corners * (3 + 2 * field["features"]), *hidden, 3)
-    if field["type"] == "cafe":
-        features = feature_count(field["frequencies"], field["chebyshev_degree"])
-        return (features, field["factors"] * field["width"], *hidden, 3)
-    return (inputs, *hidden, 3)
+    return field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
 
 
 def weight_count(field: Settings) -> int:
     """Return the number of multiplications by weights in a network's forward pass for one point."""
-    return sum(a * b for a, b in pairwise(layer_widths(field)))
+    return sum(a * b for a, b in network(field).layer_shapes(_CHANNELS))
 
 
-def table_bytes(field: Settings) -> int:
-    """Return the bytes of a hash encoding's tables, their gradients and the optimizer's moments."""
-    if field["type"] != "hashgrid":
-        return 0
-    return 6 * 8 * field["levels"] * field["features"] * 2 ** field["log2_table_size"]
+def encoding_bytes(image: Settings, field: Settings) -> int:
+    """Return the bytes of an encoding's features, their gradients and the optimizer's moments."""
+    side = isqrt(image_points(image))
+    shapes = network(field).encoding_shapes(ImageShape(side, side, _CHANNELS))
+    return 6 * 8 * sum(a * b for a, b in shapes)
 
 
 def image_points(image: Settings) -> int:
@@ -141,12 +129,12 @@ def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int
     This is the memory of the image as a table and, without a GPU, of every layer's values for the
     points that each thread evaluates.
     """
-    table = image_memory_mb(2 * image_points(image)) + ceil(table_bytes(field) / 1e6)
+    table = image_memory_mb(2 * image_points(image)) + ceil(encoding_bytes(image, field) / 1e6)
     if gpus:
         return table + GPU_MEMORY_MB
     points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
-    layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
+    layers = points * network(field).working_values * BYTES_PER_VALUE * wide
     weights = weight_count(field)
     gradients = MOST_SHARDS * 4 * weights if cpu_engine(field) == "cpu" else 0
     return table + ceil((layers + gradients) / 1e6)
@@ -156,8 +144,8 @@ def training_gpu_memory_mb(image: Settings, field: Settings) -> int:
     """Return the GPU memory of a training: for the image, and for every layer's values."""
     points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
     wide = 2 if field["training"]["precision"] == "float64" else 1
-    layers = points * sum(layer_widths(field)) * BYTES_PER_VALUE * wide
-    own = layers + table_bytes(field) + 24 * image_points(image)
+    layers = points * network(field).working_values * BYTES_PER_VALUE * wide
+    own = layers + encoding_bytes(image, field) + 24 * image_points(image)
     return CUDA_MEMORY_MB + ceil(own / 1e6)
 
 
@@ -168,12 +156,7 @@ def cpu_engine(field: Settings) -> str:
 
 def gpu_engine(field: Settings) -> str:
     """Return the engine that will train a network on a GPU, if the GPU is new enough."""
-    inputs, *others = layer_widths(field)
-    if field["type"] == "hashgrid":  # the engine counts the features of an encoding
-        inputs = field["levels"] * field["features"]
-    if field["type"] == "cafe":  # the engine counts all factors of a value as one
-        others = others[1:]
-    fits = max(inputs, *others) <= MAX_WIDTH
+    fits = max(network(field).sizes) <= MAX_WIDTH
     return "cuda" if fits and _has_kernels(field) else "tape"
 
 
@@ -181,7 +164,7 @@ def _has_kernels(field: Settings) -> bool:
     """Return whether engines with kernels cover a network and its training, and may be used."""
     training = field["training"]
     may_use_kernels = training["precision"] != "float64" and training["engine"] != "tape"
-    return field["type"] in KERNEL_FIELDS and may_use_kernels
+    return network(field).has_kernels and may_use_kernels
 
 
 def batch_minutes(

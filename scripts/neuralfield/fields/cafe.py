@@ -65,12 +65,6 @@ class Product:
         return ops.product_of_parts(layer(x), self.factors)
 
 
-def feature_count(frequencies: int, chebyshev_degree: int) -> int:
-    """Return the number of features: sines, cosines, and polynomials of both coordinates."""
-    polynomials = chebyshev_degree + 1 if chebyshev_degree else 0
-    return 2 * (frequencies + polynomials)
-
-
 @dataclass(frozen=True)
 class Cafe(FieldSettings):
     """(W_1 f + b_1) * ... * (W_N f + b_N) of features f, then a small relu network.
@@ -84,6 +78,7 @@ class Cafe(FieldSettings):
     `factors` times as high.
     """
 
+    title = "Products of Fourier features before a small network (CAFE+, Ke et al. 2026)"
     usual_learning_rate = 3e-3
 
     frequencies: int = frequency_count(48)
@@ -103,12 +98,16 @@ class Cafe(FieldSettings):
 
     @property
     def sizes(self) -> list[int]:
-        features = feature_count(self.frequencies, self.chebyshev_degree)
-        return [features, *[self.width] * (1 + self.hidden_layers)]
+        polynomials = self.chebyshev_degree + 1 if self.chebyshev_degree else 0
+        return [2 * (self.frequencies + polynomials), *[self.width] * (1 + self.hidden_layers)]
 
-    def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
+    @property
+    def working_values(self) -> int:
+        return super().working_values + self.factors * self.width
+
+    def layer_shapes(self, channels: int) -> list[tuple[int, int]]:
         """Return the shape of each layer's matrix; the first holds all N maps side by side."""
-        (features, width), *others = super().weight_shapes(shape)
+        (features, width), *others = super().layer_shapes(channels)
         return [(features, self.factors * width), *others]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:

@@ -30,6 +30,7 @@ class Fourier(FieldSettings):
     uniform in [-1, 1] / sqrt(fan_in).
     """
 
+    title = "Random Fourier features of the position before a network (Tancik et al. 2020)"
     usual_learning_rate = 3e-3
 
     frequencies: int = frequency_count(128)

@@ -15,6 +15,7 @@ from neuralfield.system.settings import setting
 class Mlp(FieldSettings):
     """Layers of arbitrary widths with one activation."""
 
+    title = "A plain, fully connected network"
     usual_learning_rate = 1e-3
 
     widths: tuple[int, ...] = setting(
@@ -30,7 +31,7 @@ class Mlp(FieldSettings):
     coordinates: str = setting(
         "centres",
         "inputs of the network: positions of pixel centres from -1 to 1 (centres), or from 0 to 1"
-        " between the corner pixels with a column of ones (corners, see `CornerBias`)",
+        " between the corner pixels with a column of ones (corners, as in `preset: original`)",
         choices=("centres", "corners"),
     )
 

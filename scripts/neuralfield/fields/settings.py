@@ -21,7 +21,8 @@ def layer_count(default: int, help: str, minimum: int = 0) -> Any:
 
 def layer_width(default: int, unit: str = "values") -> Any:
     """Declare the setting `width`."""
-    return setting(default, "values in each layer", unit=unit, minimum=1)
+    help = f"{unit} in each layer: increase it first for a closer fit; time grows with its square"
+    return setting(default, help, unit=unit, minimum=1)
 
 
 def activation_choice(default: str, **declared: Any) -> Any:
@@ -47,25 +48,38 @@ def frequency(default: float, help: str, unit: str = "") -> Any:
 
 def frequency_scale(default: float) -> Any:
     """Declare the setting `scale` of random frequencies."""
-    return frequency(default, "standard deviation of the frequencies", unit="cycles a unit")
+    help = "standard deviation of the frequencies in cycles a unit; about N / 20 for N pixels"
+    return frequency(default, help, unit="cycles a unit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FieldSettings(Settings, ABC):
     """Settings of one kind of coordinate network."""
 
+    title: ClassVar[str]
+    """What it is, in a few words for users, with its paper."""
+
+    has_kernels: ClassVar[bool] = True
+    """Whether the engines ``cpu`` and ``cuda`` have kernels for it; else it needs the tape."""
+
     usual_learning_rate: ClassVar[float]
     """Default learning rate for Adam and Muon; see ``benchmarks/field_rates.py``."""
 
     output: str = setting(
         "linear",
-        "how the last layer's z becomes a value: linear (1 + z) / 2, sigmoid"
-        " 1 / (1 + exp(-steepness z))",
+        "how the last layer's z becomes a value: linear (1 + z) / 2, or sigmoid"
+        " 1 / (1 + exp(-steepness z)), which keeps line art black and white; auto: linear for"
+        " photographs, sigmoid for other kinds of images and for binary_cross_entropy",
         choices=("linear", "sigmoid"),
         auto=True,
         config_default="auto",
     )
-    steepness: float = setting(4.0, "steepness of the sigmoid, for `output: sigmoid`", above=0)
+    steepness: float = setting(
+        4.0,
+        "steepness of the sigmoid: 8 for line art that is rendered large; `output: auto` uses at"
+        " most 1 for grey lines and pages of mixed kind",
+        above=0,
+    )
 
     @property
     def suggested_learning_rate(self) -> float:
@@ -75,11 +89,24 @@ class FieldSettings(Settings, ABC):
     @property
     @abstractmethod
     def sizes(self) -> Sequence[int]:
-        """The number of inputs of the first layer, and of outputs of each layer but the last."""
+        """The number of real inputs of each layer."""
+
+    @property
+    def working_values(self) -> int:
+        """The approximate number of values that a training step stores for each point."""
+        return sum(self.sizes)
+
+    def layer_shapes(self, channels: int) -> list[tuple[int, int]]:
+        """Return the shape of the real matrix that each layer multiplies by."""
+        return list(pairwise((*self.sizes, channels)))
+
+    def encoding_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
+        """Return the shapes of the trained arrays of the encoding."""
+        return []
 
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
-        """Return the shape of each matrix, at least one, to compute the memory use in advance."""
-        return list(pairwise((*self.sizes, shape.channels)))
+        """Return the shape of each array of weights, to compute the memory use in advance."""
+        return [*self.encoding_shapes(shape), *self.layer_shapes(shape.channels)]
 
     @abstractmethod
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:

@@ -3,6 +3,7 @@ activation functions", NeurIPS 2020)."""
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,16 @@ from neuralfield.nn.layers import Activation, Linear, make_linear, siren_weights
 from neuralfield.system.settings import setting
 
 
+def initial_weight_scale() -> Any:
+    """Declare the setting `weight_scale`."""
+    return setting(
+        1.0,
+        "factor on the initial weights of all layers but the last: with 1.25 to 2 the fit needs"
+        " fewer steps, but renders are worse between the pixels",
+        above=0,
+    )
+
+
 @dataclass(frozen=True)
 class SineField(DirectField):
     """Settings of networks of sines."""
@@ -20,8 +31,7 @@ class SineField(DirectField):
     first_omega_0: float = frequency(
         30.0,
         "frequency of the first layer: it starts with up to about first_omega_0 / (4 pi) cycles a"
-        " unit (the finest pattern of N pixels has N / 4); higher gives finer detail, and specks if"
-        " it is too high",
+        " unit (the finest pattern of N pixels has N / 4); too high gives specks",
         unit="radians a unit",
     )
     omega_0: float = frequency(30.0, "frequency of the sines of the other layers")
@@ -45,12 +55,9 @@ class SineField(DirectField):
 class Siren(SineField):
     """sin(omega_0 (W x + b)) in every layer but the last, which is linear."""
 
-    weight_scale: float = setting(
-        1.0,
-        "factor on the initial weights of all layers but the last; 1 is the value of the paper,"
-        " with 1.5 to 2 the fit needs fewer steps, but renders are worse between the pixels",
-        above=0,
-    )
+    title = "A network of sines (SIREN, Sitzmann et al. 2020)"
+
+    weight_scale: float = initial_weight_scale()
 
     @property
     def suggested_learning_rate(self) -> float:

@@ -80,19 +80,24 @@ class Wire(DirectField):
     would be evaluated where they are almost zero, and the network would not train.
     """
 
+    title = "A network of complex Gabor wavelets (WIRE, Saragadam et al. 2023)"
     usual_learning_rate = 1e-3
 
     width: int = layer_width(90, unit="complex values")
-    omega_0: float = frequency(20.0, "frequency of the wavelets")
+    omega_0: float = frequency(20.0, "frequency of the wavelets, usually 10 to 30")
     scale: float = frequency(
         20.0,
         "how narrow the wavelets are; higher gives finer detail, and specks if it is too high",
     )
 
+    @property
+    def sizes(self) -> list[int]:
+        return [2, *[2 * self.width] * (1 + self.hidden_layers)]
+
     def weight_shapes(self, shape: ImageShape) -> list[tuple[int, int]]:
         """Return the shape of each layer's weights, with real and imaginary parts side by side."""
-        first, *others = super().weight_shapes(shape)
-        return [first, *((into, 2 * out) for into, out in others)]
+        hidden = [(self.width, 2 * self.width)] * self.hidden_layers
+        return [(2, self.width), *hidden, (self.width, 2 * shape.channels)]
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         first = partial(siren_weights, omega_0=self.omega_0, is_first=True)

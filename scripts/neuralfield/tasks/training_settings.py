@@ -33,28 +33,29 @@ class TrainingSettings(Settings):
 
     precision: str = setting(
         "auto",
-        "precision of the numbers; mixed: products of 16-bit numbers, summed in float32, only with"
-        " the cuda engine; auto: mixed with the cuda engine, float32 with other engines",
+        "precision of the numbers; mixed, for the cuda engine: products of 16-bit numbers, summed"
+        " in float32; float64: for the tape; auto: mixed with the cuda engine, otherwise float32",
         choices=("auto", "mixed", "float32", "float64"),
     )
     steps: int = setting(2000, "number of updates of the weights", minimum=1)
     loss: str = setting("mse", "the loss function, which the training minimizes", choices=LOSSES)
     huber_delta: float = setting(
         0.1,
-        "for `loss: huber`: the error above which the loss is linear, below which it is quadratic",
+        "for huber: the error above which the loss is linear, below which it is quadratic",
         above=0,
         only_with={"loss": ("huber",)},
     )
     optimizer: str = setting(
         "adam",
         "adam, muon (orthogonalised momentum for the matrices between hidden layers, adam for the"
-        " other parameters) or sgd",
+        " other parameters: a closer fit in as many steps with sines, wavelets and Gaussians) or"
+        " sgd",
         choices=OPTIMIZERS,
     )
     learning_rate: float = setting(
         1e-3,
-        "the largest learning rate of the schedule; auto: a rate that suits the field with adam or"
-        " muon",
+        "the largest learning rate of the schedule; auto: the rate of the field for adam, with"
+        " which muon works too (docs/fields.md)",
         above=0,
         auto=True,
         config_default="auto",
@@ -79,7 +80,7 @@ class TrainingSettings(Settings):
     epsilon: float = setting(
         1e-8,
         "for adam, and for muon's adam: weights whose gradients are far smaller than this change"
-        " less",
+        " less; 1.0e-15 for hash grids with many parameters",
         above=0,
         below=1,
         only_with=_ADAM,
@@ -87,17 +88,22 @@ class TrainingSettings(Settings):
     )
     gradient_clip_norm: float | None = setting(
         None,
-        "largest norm of all gradients of a step together; larger gradients are scaled down to it",
+        "largest norm of all gradients of a step together; larger gradients are scaled down to it:"
+        " 1 for cafe, and wherever a training diverges",
         above=0,
         omit_when_off=True,
         remedy="remove the key to leave gradients as they are",
     )
     keep_best: bool = setting(
-        False, "whether the best network is saved instead of the last one", omit_when_off=True
+        False,
+        "whether the best network is saved instead of the last one, for losses that jump at the"
+        " end: that of the row of the history with the lowest loss",
+        omit_when_off=True,
     )
     schedule: str = setting(
         "cosine",
-        "schedule of the learning rate; cosine and exponential fall to minimum_learning_rate",
+        "schedule of the learning rate; cosine and exponential fall to minimum_learning_rate,"
+        " exponential by the same factor in every step",
         choices=SCHEDULES,
     )
     minimum_learning_rate: float = setting(
@@ -109,7 +115,8 @@ class TrainingSettings(Settings):
     )
     epoch_offset: int = setting(
         0,
-        "number of steps by which the schedule extends beyond the last step",
+        "number of steps by which the schedule extends beyond the last step, where the rate would"
+        " reach its minimum",
         minimum=0,
         only_with=_FALLING,
     )
@@ -139,12 +146,15 @@ class ImageTraining(TrainingSettings):
     """The settings of the fit of a network to an image."""
 
     batch_pixels: int = setting(
-        2048, "number of pixels in each step; 0 uses all pixels", unit="pixels", minimum=0
+        2048,
+        "number of pixels in each step, spread evenly over the image; 0 uses all pixels",
+        unit="pixels",
+        minimum=0,
     )
     supervision: str = setting(
         "footprint",
         "value of the network that is fitted to a pixel: at its centre (point), or the mean over"
-        " its square (footprint)",
+        " its square (footprint), which learns edges that are finer than pixels",
         choices=("point", "footprint"),
     )
     footprint_points: int = setting(
@@ -156,8 +166,8 @@ class ImageTraining(TrainingSettings):
     )
     detail_share: float = setting(
         0.5,
-        "share of each batch that is sampled by contrast; without effect if each batch is the whole"
-        " image; auto: 0.75 for line art, 0 for other images",
+        "share of each batch that is sampled by contrast, so that edges are sampled more often than"
+        " flat parts; auto: 0.75 for line art, 0 for other images",
         minimum=0,
         maximum=1,
         auto=True,
@@ -166,15 +176,15 @@ class ImageTraining(TrainingSettings):
     residual: bool = setting(
         False,
         "whether renders are corrected by the difference between the training image and the"
-        " network's",
+        " network's, which is stored with the network: for photographs that are rendered larger",
         only_with={"supervision": ("footprint",)},
         omit_when_off=True,
     )
     residual_scale: int = setting(
         1,
-        "with `residual`: resolution of the correction, as a multiple of the training image's;"
-        " above 1 the correction also uses similar patches of the enlarged render; auto: 6 for line"
-        " art and grey lines, 4 for other images",
+        "resolution of that correction, as a multiple of the training image's; above 1 it also uses"
+        " similar patches of the enlarged render; auto: 6 for line art and grey lines, 4 for other"
+        " images",
         minimum=1,
         maximum=8,
         auto=True,
@@ -252,7 +262,7 @@ class ExecutionSettings(Settings):
     time_limit_s: float | None = setting(
         None,
         "seconds that a job may take: a training that has not finished by then saves its state and"
-        " exits",
+        " exits with code 75, and the same command, or `--retries 20`, continues it",
         unit="seconds",
         above=0,
         changes_result=False,
@@ -260,7 +270,7 @@ class ExecutionSettings(Settings):
     )
     time_margin_s: float = setting(
         60,
-        "number of seconds before the time limit at which a training exits",
+        "number of seconds before the time limit, or that of SLURM, at which a training exits",
         unit="seconds",
         minimum=0,
         limited_by="time_limit_s",
@@ -276,7 +286,8 @@ class ExecutionSettings(Settings):
     )
     threads: int | None = setting(
         None,
-        "number of processor cores for each training; default: an equal share of all cores",
+        "number of processor cores for each training, on which results do not depend; none: an"
+        " equal share of all cores",
         minimum=1,
         changes_result=False,
         remedy="remove the key to give each training an equal share of the cores",
@@ -289,20 +300,22 @@ class ImageExecution(ExecutionSettings):
 
     engine: str = setting(
         "auto",
-        "program that computes the steps: auto (the fastest that supports the network), cpu, cuda,"
-        " or tape (the reference)",
+        "program that computes the steps: auto (the fastest that supports the network), cpu"
+        " (docs/cpu.md), cuda (for NVIDIA GPUs of compute capability 7.5 and above, docs/gpu.md) or"
+        " tape (the reference, for all networks)",
         choices=("auto", "cpu", "cuda", "tape"),
     )
     budget: float | None = setting(
         None,
-        "seconds that the training takes: some steps are timed before it begins, to find the number"
-        " of steps that fit, with smaller batches if too few would fit",
+        "seconds of training for each network, or a time like 90s, 30m or 2h: some steps are timed"
+        " before it begins, to find the number of steps that fit, with smaller batches if too few"
+        " would; `--config budget=60` sets it for all networks (docs/budgets.md)",
         **_DURATION,
     )
     cpu_budget: float | None = setting(
         None,
-        "seconds that the training takes at most on a processor: if `steps` would take longer, it"
-        " has fewer steps and smaller batches; `budget` takes precedence",
+        "the longest time of a training on a processor, written like `budget`, which takes"
+        " precedence: if `steps` would take longer, it has fewer steps and smaller batches",
         **_DURATION,
     )
 

@@ -34,7 +34,9 @@ class ConvolutionalClassifier(Settings):
     channels: tuple[int, ...] = setting(
         (10, 20), "number of channels after each convolution", minimum=1, longest=100
     )
-    kernel: int = setting(5, "side of each convolution's kernel", unit="pixels", minimum=1)
+    kernel: int = setting(
+        5, "side of each convolution's kernel in pixels", unit="pixels", minimum=1
+    )
     padding: int = setting(
         0,
         "number of zeros on each side of a convolution's input; less than `kernel`",
@@ -42,7 +44,7 @@ class ConvolutionalClassifier(Settings):
     )
     pool: int = setting(
         2,
-        "side of the windows of max pooling; 1: no pooling",
+        "side of the windows of max pooling in pixels; 1: no pooling",
         unit="pixels",
         minimum=1,
     )
