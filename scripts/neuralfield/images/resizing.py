@@ -80,23 +80,16 @@ def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> 
     return np.stack([*colours, visible], axis=2)
 
 
-def resize_channel(
-    channel: np.ndarray,
-    size_px: tuple[int, int],
-    filter: str,
-    window: tuple[float, float, float, float] | None = None,
-) -> np.ndarray:
-    """Resize one float32 channel, shape (height, width), or a part of it; not clipped.
+def resize_channel(channel: np.ndarray, size_px: tuple[int, int], filter: str) -> np.ndarray:
+    """Resize one float32 channel, shape (height, width); not clipped.
 
-    The `window` is (left, top, right, bottom) in px, which may be fractions; filters other than
-    ``box`` also use pixels outside it. For the filters see `resize_image`.
+    For the filters see `resize_image`.
     """
     if filter == "box":
-        left, top, right, bottom = window or (0, 0, channel.shape[1], channel.shape[0])
-        rows = _means_over_intervals(channel.T, size_px[0], left, right).T
-        return _means_over_intervals(rows, size_px[1], top, bottom).astype(np.float32)
+        rows = _means_over_intervals(channel.T, size_px[0]).T
+        return _means_over_intervals(rows, size_px[1]).astype(np.float32)
     resample = Image.Resampling[filter.upper()]
-    return np.asarray(Image.fromarray(channel).resize(size_px, resample, window))
+    return np.asarray(Image.fromarray(channel).resize(size_px, resample))
 
 
 def back_projected(
@@ -115,8 +108,8 @@ def back_projected(
     return enlarged
 
 
-def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: float) -> np.ndarray:
-    """Divide [start, stop] of the first axis into equal intervals, and compute the mean of each.
+def _means_over_intervals(values: np.ndarray, count: int) -> np.ndarray:
+    """Divide the first axis into `count` equal intervals, and compute the mean of each.
 
     The means are differences of the integral of a function that is constant over each element, so
     that an interval may begin and end inside an element. (Pillow's BOX filter includes only whole
@@ -125,10 +118,10 @@ def _means_over_intervals(values: np.ndarray, count: int, start: float, stop: fl
     length = values.shape[0]
     integral = np.zeros((length + 1, values.shape[1]))
     np.cumsum(values, axis=0, dtype=np.float64, out=integral[1:])
-    edges = start + np.arange(count + 1) * (stop - start) / count
+    edges = np.arange(count + 1) * length / count
     whole = np.minimum(edges.astype(np.int64), length - 1)
     at_edges = integral[whole] + (edges - whole)[:, None] * values[whole]
-    return np.diff(at_edges, axis=0) * (count / (stop - start))
+    return np.diff(at_edges, axis=0) * (count / length)
 
 
 class Overview:

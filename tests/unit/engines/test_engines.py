@@ -120,16 +120,6 @@ def test_a_classifier_is_trained_on_the_tape_without_a_note(device):
             engine_for(trainer.objective, engine, "auto", device)
 
 
-def test_a_network_that_no_pass_covers_goes_to_the_tape():
-    gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    field = {"type": "siren", "width": 513, "hidden_layers": 1}
-    engine, messages = take_engine("auto", "auto", gpu, field=field)
-    assert (engine.name, engine.precision) == ("tape", "float32")
-    assert messages == [
-        "the cuda engine does not cover a layer wider than 512; training with the tape engine",
-    ]
-
-
 def without_numba(monkeypatch):
     find_spec = importlib.util.find_spec
     hidden = lambda name, *rest: None if name == "numba" else find_spec(name, *rest)  # noqa: E731
@@ -155,9 +145,8 @@ def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
 
 
 def test_a_gpu_is_no_place_for_the_cpu_engine():
-    gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match=r"the cpu engine needs training\.device: cpu"):
-        take_engine("cpu", "auto", gpu)
+        take_engine("cpu", "auto", GPU)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +158,7 @@ def test_a_gpu_is_no_place_for_the_cpu_engine():
     ],
 )
 def test_a_network_without_kernels_goes_to_the_tape(field, part):
-    gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    engine, messages = take_engine("auto", "auto", gpu, field=field)
+    engine, messages = take_engine("auto", "auto", GPU, field=field)
     assert engine.name == "tape"
     assert messages == [f"the cuda engine does not cover {part}; training with the tape engine"]
 
@@ -190,16 +178,7 @@ def test_a_network_without_kernels_goes_to_the_tape(field, part):
     ],
 )
 def test_a_gpu_has_kernels_for_fields_and_optimizers(settings):
-    gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
-    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", gpu) is None
-
-
-@pytest.mark.parametrize(
-    "settings", [{"optimizer": "muon"}, {"optimizer": "sgd"}, {"gradient_clip_norm": 1.0}]
-)
-def test_a_processor_has_kernels_for_optimizers(settings):
-    engine, messages = take_engine("auto", "auto", **settings)
-    assert (engine.name, messages) == ("cpu", [])
+    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", GPU) is None
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
@@ -221,12 +200,11 @@ class Unknown(Identity):
     ],
 )
 def test_what_kernels_have_no_code_for_is_named(change, named):
-    gpu = Device("gpu", "a GPU", GpuWithNumpy("90"))  # pyright: ignore[reportArgumentType]
     objective = make_objective()
-    assert cuda_engine.unsupported_reason(objective, "auto", gpu) is None
+    assert cuda_engine.unsupported_reason(objective, "auto", GPU) is None
     assert cpu_engine.unsupported_reason(objective, "auto", CPU) is None
     changed = change(objective) or objective
-    reason = cuda_engine.unsupported_reason(changed, "auto", gpu)
+    reason = cuda_engine.unsupported_reason(changed, "auto", GPU)
     assert reason == f"the cuda engine does not cover {named}"
     reason = cpu_engine.unsupported_reason(changed, "auto", CPU)
     # the cpu engine covers every schedule

@@ -1,7 +1,5 @@
 """Images of one pixel or of one colour: the network has that colour everywhere."""
 
-import time
-
 import numpy as np
 import pytest
 from small_fields import SMALL_FIELDS
@@ -94,15 +92,3 @@ def test_a_render_does_not_vary_along_a_side_of_one_pixel(tmp_path, supervision,
     one = render(model, *sides, device=CPU)
     enlarged = render(model, *(5 * side for side in sides), device=CPU)
     np.testing.assert_allclose(enlarged.take([2], axis=along).mean(), one.mean(), atol=0.01)
-
-
-def test_a_large_render_of_one_pixel_takes_a_moment(tmp_path):
-    field = field_settings({"type": "siren", "width": 32, "hidden_layers": 2})
-    own = SMALL | {"steps": 2, "batch_pixels": 0, "supervision": "footprint"}
-    values = np.full((1, 1, 1), 0.4, np.float32)
-    train(ImageTask(values, "grey", field, ImageTraining.from_mapping(own)), tmp_path)
-    model = Model.load(tmp_path / "model.safetensors")
-    render(model, 2, 2, device=CPU)  # compiles kernels
-    started_s = time.process_time()
-    assert np.ptp(render(model, 1024, 1024, device=CPU)) == 0
-    assert time.process_time() - started_s < 1

@@ -1,12 +1,12 @@
-"""Convolutions compared with their formula, finite differences and PyTorch, in float64."""
+"""Convolutions compared with their formula and finite differences, in float64."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
-from finite_differences import check_gradients, sum_all, weighted
+from finite_differences import check_gradients, weighted
 
-from neuralfield.nn import convolution, ops
+from neuralfield.nn import convolution
 from neuralfield.nn.convolution import BLOCK_VALUES, conv2d
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
@@ -70,24 +70,6 @@ def test_blocks_of_images_and_of_lines_change_nothing_but_rounding(monkeypatch, 
     monkeypatch.setitem(convolution.BLOCK_VALUES, "numpy", values)
     for found, value in zip(everything(), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients_are_those_of_torch(name):
-    torch = pytest.importorskip("torch")
-    arrays, settings = arrays_of(name)
-    leaves = [Tensor(array, differentiable=True) for array in arrays]
-    found = conv2d(*leaves, **settings)
-    x, weight, bias = (torch.tensor(array, requires_grad=True) for array in arrays)
-    expected = torch.nn.functional.conv2d(
-        x.permute(0, 3, 1, 2), weight.permute(3, 2, 0, 1), bias, **settings
-    ).permute(0, 2, 3, 1)
-    np.testing.assert_allclose(found.data, expected.detach().numpy(), atol=1e-12)
-    g = RNG.normal(size=found.shape)
-    (expected * torch.tensor(g)).sum().backward()
-    found_gradients = gradients(sum_all(ops.multiply(found, g)), leaves)
-    for gradient, leaf in zip(found_gradients, (x, weight, bias), strict=True):
-        np.testing.assert_allclose(gradient, leaf.grad.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(256, 32, 32, 4), (1, 512, 512, 4)])

@@ -80,18 +80,6 @@ def test_softmax_cross_entropy_of_blocks_adds_up_to_that_of_the_batch():
     assert sum(parts) == pytest.approx(whole, rel=1e-12)
 
 
-def test_softmax_cross_entropy_is_that_of_torch():
-    torch = pytest.importorskip("torch")
-    logits = np.random.default_rng(6).normal(size=(4, 3))
-    reference = torch.tensor(logits, requires_grad=True)
-    expected = torch.nn.functional.cross_entropy(reference, torch.tensor(LABELS))
-    expected.backward()
-    leaf = Tensor(logits, differentiable=True)
-    loss = softmax_cross_entropy(leaf, LABELS, 4)
-    assert float(loss.data) == pytest.approx(float(expected.detach()), rel=1e-12)
-    np.testing.assert_allclose(gradients(loss, [leaf])[0], reference.grad.numpy(), atol=1e-12)
-
-
 def test_labels_that_do_not_belong_to_the_logits_are_refused():
     with pytest.raises(ValueError, match=r"labels of shape \(4, 1\); expected"):
         softmax_cross_entropy(Tensor(np.ones((4, 3))), LABELS[:, None], 4)

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_classifiers import SHIPPED, SMALL, bars, make_task, train
-from test_fit import CPU, require_same_bytes_after_a_kill, sha256
+from test_fit import CPU
 
 import evaluate_classifier
-from neuralfield.system.device import available_cores
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError
 from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
@@ -26,41 +25,6 @@ def test_trained_classes_are_recognized_in_images_never_seen(tmp_path):
     assert list(history)[:4] == ["step", "seconds", "loss", "accuracy"]
     assert history.loss.iloc[0] == pytest.approx(np.log(3), rel=0.8)
     assert history.accuracy.iloc[0] < 0.7 < 0.9 < history.accuracy.iloc[-1] <= 1
-
-
-EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True, "steps": 60}
-
-
-@pytest.mark.parametrize("row", [3, 30])
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
-    task = make_task(**EVERYTHING)
-    require_same_bytes_after_a_kill(task, tmp_path, row)
-
-
-def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "neuralfield.tasks.classifier.classifier_objective.BLOCK_IMAGES", {"cpu": 7}
-    )
-    threads = min(2, available_cores())
-    for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
-        train(make_task(random_seed=seed), tmp_path / name, threads=count)
-    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
-    assert a == b != c
-
-
-def test_other_images_do_not_go_on_from_the_state_of_these(tmp_path):
-    train(make_task(), tmp_path)
-    _, messages = train(make_task(bars(seed=2)), tmp_path)
-    assert any("starting at step 0" in line for line in messages)
-
-
-def test_a_training_that_diverges_goes_back_once(tmp_path):
-    training = {"optimizer": "sgd", "learning_rate": 30.0, "schedule": "constant", "steps": 30}
-    task = make_task(network={"hidden": (), "dropout": 0.0}, **training)
-    with np.errstate(all="ignore"):
-        model, messages = train(task, tmp_path)
-    assert any("returning to step" in line for line in messages)
-    assert model.metadata["rolled_back_to_step"] is not None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

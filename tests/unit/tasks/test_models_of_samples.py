@@ -1,11 +1,14 @@
-"""Model files of tables and classifiers: damage is reported, and no claim of a file is trusted."""
+"""Tables and classifiers: trainings recover as those of fields do, and model files are checked."""
 
 import pytest
 import small_classifiers
+import test_fit
 import test_table_task
 from damaged_models import complaint_about, require_damages_of_training_named
 from small_classifiers import SMALL
+from test_fit import require_same_bytes_after_a_kill
 
+from neuralfield.system.device import available_cores
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.table.table_model import TableModel
@@ -33,6 +36,59 @@ def test_a_network_larger_than_memory_is_refused_before_it_is_made(kind):
     task = made.make_task(network={widths: (10**9, 10**9)})
     with pytest.raises(NeuralfieldError, match=f"network: {widths}: needs about"):
         task.fresh_network()
+
+
+EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True, "steps": 60}
+
+
+def make_task(kind, data=None, network=None, **training):
+    if kind == "table":
+        return test_table_task.make_task(data, network, training)
+    return small_classifiers.make_task(data, network, **training)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", [3, 30])
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, kind, row):
+    require_same_bytes_after_a_kill(make_task(kind, **EVERYTHING), tmp_path, row)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(
+    tmp_path, monkeypatch, kind
+):
+    for block in (
+        "table.table_objective.BLOCK_ROWS",
+        "classifier.classifier_objective.BLOCK_IMAGES",
+    ):
+        monkeypatch.setattr(f"neuralfield.tasks.{block}", {"cpu": 7})
+    threads = min(2, available_cores())
+    for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
+        task = make_task(kind, random_seed=seed, batch_samples=0)
+        test_fit.train(task, tmp_path / name, threads=count)
+    a, b, c = (test_fit.sha256(tmp_path / name / "model.safetensors") for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_data_do_not_go_on_from_the_state_of_these(tmp_path, kind):
+    other = test_table_task.curve(81) if kind == "table" else small_classifiers.bars(seed=2)
+    test_fit.train(make_task(kind), tmp_path)
+    messages = test_fit.train(make_task(kind, other), tmp_path)
+    assert any("starting at step 0" in line for line in messages)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("kind", "network", "rate"),
+    [("table", {"activation": "relu"}, 3.0), ("classifier", {"hidden": (), "dropout": 0.0}, 30.0)],
+)
+def test_a_training_that_diverges_goes_back_once(tmp_path, kind, network, rate):
+    training = {"optimizer": "sgd", "learning_rate": rate, "schedule": "constant", "steps": 200}
+    messages = test_fit.train(make_task(kind, None, network, **training), tmp_path)
+    assert any("returning to step" in line for line in messages)
+    model = KINDS[kind][1].load(tmp_path / "model.safetensors")
+    assert model.metadata["rolled_back_to_step"] is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,11 +9,9 @@ import pandas as pd
 import pytest
 import test_fit
 from sklearn.linear_model import LogisticRegression
-from test_fit import require_same_bytes_after_a_kill, sha256
 
 import evaluate_table
 from neuralfield.system.checkpoint import load_arrays
-from neuralfield.system.device import available_cores
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, read_samples
@@ -137,40 +135,6 @@ def test_every_activation_learns(tmp_path, activation, bias):
     history = pd.read_csv(tmp_path / "history.csv")
     most = 0.6 if bias else 0.9  # without biases, networks with tanh and sine are odd functions
     assert history.loss.iloc[-1] < most * history.loss.iloc[0]
-
-
-EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.5, "keep_best": True, "steps": 60}
-
-
-@pytest.mark.parametrize("row", [3, 30])
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, row):
-    task = make_task(training=EVERYTHING, network={"widths": (8, 8)}, held_out_share=0.25)
-    require_same_bytes_after_a_kill(task, tmp_path, row)
-
-
-def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralfield.tasks.table.table_objective.BLOCK_ROWS", {"cpu": 7})
-    threads = min(2, available_cores())
-    for name, seed, count in (("a", 0, 1), ("b", 0, threads), ("c", 1, 1)):
-        task = make_task(training={"random_seed": seed, "batch_samples": 0})
-        train(task, tmp_path / name, threads=count)
-    a, b, c = (sha256(tmp_path / name / "model.safetensors") for name in "abc")
-    assert a == b != c
-
-
-def test_another_table_does_not_go_on_from_the_state_of_this_one(tmp_path):
-    train(make_task(), tmp_path)
-    _, messages = train(make_task(curve(81)), tmp_path)
-    assert any("starting at step 0" in line for line in messages)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_training_that_diverges_goes_back_once(tmp_path):
-    training = {"optimizer": "sgd", "learning_rate": 3.0, "schedule": "constant", "steps": 200}
-    network = {"activation": "relu"}
-    model, messages = train(make_task(training=training, network=network), tmp_path)
-    assert any("returning to step 0" in line for line in messages)
-    assert model.metadata["rolled_back_to_step"] == 0
 
 
 def test_rows_that_are_held_out_are_not_trained(tmp_path):
