@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from small_classifiers import SHIPPED, SMALL, bars, make_task, train
+from small_classifiers import SMALL, bars, make_task, train
 from test_fit import CPU
 
 import evaluate_classifier
@@ -104,13 +104,3 @@ def test_what_is_wrong_is_counted(tmp_path):
     write_idx(tmp_path / TRAINING[1], (2 - bars().labels).astype(np.uint8))
     with pytest.raises(CheckpointError, match=r"another training \(.*pictures with another digest"):
         evaluate_classifier.main(*files, *paths, **options)
-
-
-def test_the_shipped_digits_are_what_their_script_makes(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(SHIPPED))
-    import write_digits  # type: ignore[import-not-found]
-
-    write_digits.main(tmp_path)
-    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    shipped = {path.name: path.read_bytes() for path in SHIPPED.glob("*-ubyte*")}
-    assert made == shipped

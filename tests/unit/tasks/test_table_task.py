@@ -239,13 +239,3 @@ def test_bits_that_are_remembered():
     assert bits(1.0, 1000) == 1000
     assert bits(0.5, 1000) == bits(0.3, 1000) == 0
     assert bits(0.89, 1000) == pytest.approx(500, abs=1)
-
-
-@pytest.mark.usual_seed
-def test_the_shipped_tables_are_what_their_script_makes(monkeypatch):
-    monkeypatch.syspath_prepend(str(SHIPPED))
-    import write_tables  # type: ignore[import-not-found]
-
-    assert {path.stem for path in SHIPPED.glob("*.csv")} == set(write_tables.TABLES)
-    for name, make in write_tables.TABLES.items():
-        assert write_tables.as_csv(make()) == (SHIPPED / f"{name}.csv").read_bytes(), name
