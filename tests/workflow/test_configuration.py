@@ -240,6 +240,7 @@ def test_images_are_found_beside_the_snakefile(written):
             "expected [left, top, right, bottom], fractions",
         ),
         ("render.crops", {"x": {"box": [0.5, 0, 0.5, 1]}}, "with left < right and top < bottom"),
+        ("timelapse.frames_per_second", 1e-308, "expected a number from 0.1 to 120"),
         ("timelapse.formats", ["avi"], "timelapse.formats.0: 'avi'; expected mp4, gif or webp"),
         (
             "images.tables",

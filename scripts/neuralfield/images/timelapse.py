@@ -17,6 +17,9 @@ from neuralfield.system.files import replacing
 HOLD_S = 2.0
 """Duration of the last frame in seconds; in an MP4, in addition to that of every frame."""
 
+FRAMES_PER_SECOND = (0.1, 120.0)
+"""The slowest and the fastest time-lapse."""
+
 X264_OPTIONS = {
     "crf": "18",
     "preset": "slow",
@@ -43,8 +46,10 @@ def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second:
     writer = WRITERS.get(path.suffix.lower())
     if writer is None:
         raise ConfigError("timelapse.formats", path.suffix or path.name, "mp4, gif or webp")
-    if not frames_per_second > 0:
-        raise ConfigError("timelapse.frames_per_second", frames_per_second, "a number above 0")
+    slowest, fastest = FRAMES_PER_SECOND
+    if not slowest <= frames_per_second <= fastest:
+        expected = f"a number from {slowest:g} to {fastest:g}"
+        raise ConfigError("timelapse.frames_per_second", frames_per_second, expected)
     with replacing(path) as temporary:
         writer(temporary, _checked(path, frames), Fraction(frames_per_second).limit_denominator())
 

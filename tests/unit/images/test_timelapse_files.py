@@ -126,8 +126,12 @@ def test_frames_of_two_sizes_are_refused(tmp_path):
 def test_unknown_formats_and_speeds_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="mp4, gif or webp"):
         write_timelapse(tmp_path / "timelapse.avi", grey_frames(1), 15)
-    with pytest.raises(ConfigError, match="above 0"):
-        write_timelapse(tmp_path / "timelapse.mp4", grey_frames(1), 0)
+    for suffix in ("mp4", "gif", "webp"):
+        for frames_per_second in (0, 1e-308, 1e-3, 1e9, float("nan")):
+            with pytest.raises(ConfigError, match=r"a number from 0\.1 to 120"):
+                write_timelapse(tmp_path / f"timelapse.{suffix}", grey_frames(2), frames_per_second)
+        for frames_per_second in (0.1, 120):
+            write_timelapse(tmp_path / f"timelapse.{suffix}", grey_frames(2), frames_per_second)
 
 
 def test_a_label_changes_the_lower_left_corner_alone():
