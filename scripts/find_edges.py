@@ -1,5 +1,6 @@
 """Find the edges of an image."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ from entry.job import run_job
 from neuralfield.images import (
     ImageData,
     PixelFile,
-    PngBandWriter,
     convert_values,
     image_digest,
     read_facts,
     read_made_image,
     require_image,
+    write_bands,
 )
 from neuralfield.images.edges import EdgeFilter, GreyRows
 from neuralfield.system.errors import InputError
@@ -43,16 +44,16 @@ def main(
     width, height = about["resized"]["width"], about["resized"]["height"]
     rows = _grey_rows(image, about, facts)
     header = {"descr": "<f4", "fortran_order": False, "shape": (height, width)}
-    with (
-        PngBandWriter(edges, width, height, 1, bit_depth) as png,
-        replacing(raw) as temporary,
-        temporary.open("wb") as file,
-    ):
+    with replacing(raw) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for band in kernel.bands(rows, height, width):
-            file.write(np.ascontiguousarray(band, "<f4").data)
-            light = kernel.levels(band)[..., None]
-            png.write_rows(ImageData.from_values(light, "grey", bit_depth).pixels)
+
+        def levels() -> Iterator[np.ndarray]:
+            for band in kernel.bands(rows, height, width):
+                file.write(np.ascontiguousarray(band, "<f4").data)
+                light = kernel.levels(band)[..., None]
+                yield ImageData.from_values(light, "grey", bit_depth).pixels
+
+        write_bands(edges, levels(), width, height, bit_depth)
 
 
 def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:

@@ -1,7 +1,6 @@
 """Small generated ICC profiles: none may be shipped, and Pillow only makes sRGB, LAB and XYZ."""
 
 import struct
-from collections.abc import Callable
 
 import numpy as np
 
@@ -29,19 +28,6 @@ def to_xyz(primaries: tuple, white: tuple[float, float]) -> np.ndarray:
 
 def power(exponent: float) -> bytes:
     return b"curv\0\0\0\0" + struct.pack(">IH", 1, round(exponent * 256)) + b"\0\0"
-
-
-def table(curve: Callable[[np.ndarray], np.ndarray], count: int = 1024) -> bytes:
-    levels = np.rint(curve(np.linspace(0, 1, count)) * 65535).astype(">u2")
-    return b"curv\0\0\0\0" + struct.pack(">I", count) + levels.tobytes()
-
-
-def formula(number: int, *parameters: float) -> bytes:
-    fixed = [round(parameter * 65536) for parameter in parameters]
-    return b"para\0\0\0\0" + struct.pack(f">HH{len(fixed)}i", number, 0, *fixed)
-
-
-SRGB_CURVE = formula(3, 2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)
 
 
 def profile(
@@ -97,6 +83,17 @@ def cmyk_profile(name: str = "Test ink") -> bytes:
 
 ADOBE = rgb_profile("Adobe RGB (1998)", ADOBE_RGB, D65, power(2.19921875))
 PRO_PHOTO = rgb_profile("ProPhoto RGB", PROPHOTO, D50_XY, power(1.8))
-LIKE_SRGB = rgb_profile("sRGB IEC61966-2.1", SRGB, D65, SRGB_CURVE)
-LINEAR = rgb_profile("Linear Adobe RGB", ADOBE_RGB, D65, power(1.0))
 GAMMA_1_8 = grey_profile("Grey gamma 1.8", power(1.8))
+
+
+def encode_srgb(linear: np.ndarray) -> np.ndarray:
+    """Encode linear light as values of sRGB (IEC 61966-2-1)."""
+    linear = np.clip(linear, 0, 1)
+    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+
+
+def truth(levels: np.ndarray, primaries: tuple, white: tuple, exponent: float) -> np.ndarray:
+    """Compute sRGB in [0, 1] by the definition of an RGB space, in float64."""
+    linear = (levels / np.iinfo(levels.dtype).max) ** exponent
+    to_srgb = np.linalg.inv(to_xyz(SRGB, D65)) @ to_xyz(primaries, white)
+    return encode_srgb(linear @ to_srgb.T)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from PIL import Image
 from workspace import ROOT, Workspace, without_kernels
 
 from config.configuration import Problems, read_settings
-from neuralfield.images import PngBandWriter
+from neuralfield.images import write_bands
 from neuralfield.images.metrics import psnr_db, ssim
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
@@ -254,10 +255,13 @@ def peak_mb(folder: Path, width: int, height: int) -> float:
     folder.mkdir()
     rows = np.zeros((100, width, 3), np.uint8)
     rows[..., 0] = np.arange(width) % 256
-    with PngBandWriter(folder / "large.png", width, height, 3, 8) as png:
+
+    def bands() -> Iterator[np.ndarray]:
         for top in range(0, height, 100):
             rows[..., 1] = top // 100
-            png.write_rows(rows[: height - top])
+            yield rows[: height - top]
+
+    write_bands(folder / "large.png", bands(), width, height, 8)
     command = [sys.executable, "-c", MEASURED, str(folder), str(width), str(height)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return int(done.stdout) / 1024

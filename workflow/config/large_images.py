@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from config.wording import WhereIs
-from neuralfield.images.bands import Header, read_header
+from neuralfield.images import Header, read_header
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 from neuralfield.tasks.image.tile_files import tiles_of_lists

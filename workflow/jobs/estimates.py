@@ -12,7 +12,7 @@ from PIL import Image
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields import FieldSettings, field_settings
-from neuralfield.images.bands import Header
+from neuralfield.images import Header
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import ConfigError, NeuralfieldError
 from neuralfield.tasks.classifier.classifier_objective import BLOCK_IMAGES, BLOCK_VALUES

@@ -1,158 +1,124 @@
-"""Conversion of a file's colours to sRGB.
+"""Conversion of a file's colours to sRGB by Little CMS, through libvips.
 
-The conversion is relative colorimetric: colours in the gamut of sRGB are preserved, and others are
-clipped. Profiles with tables (CMYK, and some profiles of scanners and printers) are converted by
-Little CMS with black point compensation, so that the darkest ink becomes black and shadows remain
-distinct; the perceptual tables would shift all colours, differently for each manufacturer.
+The conversion is relative colorimetric, with black point compensation: colours in the gamut of sRGB
+are preserved, others are clipped, and the darkest ink becomes black.
 """
 
+import io
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from PIL import Image
+from PIL import ImageCms
 
-from neuralfield.images.icc import Profile, encode_srgb, read_profile
-from neuralfield.images.image import row_bands
-from neuralfield.images.vips import PROFILE, reason_of
+from neuralfield.images.vips import load_vips, reason_of
+
+if TYPE_CHECKING:
+    import pyvips
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
 """A function that is called with a line of text about each conversion on reading an image."""
 
-MAX_PROFILE_BYTES = 1 << 24
+SPACES = {"b-w": "GRAY", "grey16": "GRAY", "srgb": "RGB", "rgb16": "RGB", "cmyk": "CMYK"}
+"""Colour space, as ICC profiles name it, of each of libvips' interpretations."""
 
-_UNCHANGED = 1 / 255
-"""Maximum change of a value by a profile that is regarded as sRGB."""
+COLOURS = {"GRAY": 1, "RGB": 3, "CMYK": 4}
+"""Number of channels of each colour space, without alpha."""
 
-_CMYK_RULE = "CMYK without a usable colour profile: red is (1 - cyan) (1 - black), and so on"
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """The conversion of one file's levels to sRGB."""
-
-    profile: Profile | None
-    """None: CMYK is converted by a formula, and other colour spaces are not converted."""
-    content: bytes  # the embedded profile
-    space: str  # "RGB", "GRAY" or "CMYK"; colour space of the levels
-
-    def __call__(self, levels: np.ndarray) -> np.ndarray:
-        """Convert uint8 or uint16 levels, shape (height, width, 1, 3 or 4); the type is kept.
-
-        For RGB and grey, a fourth channel is alpha and is not changed; grey may have three equal
-        channels. CMYK has four channels of ink, where 255 is full ink, and is converted to three.
-        """
-        if self.profile is None:
-            return _cmyk_by_rule(levels) if self.space == "CMYK" else levels
-        if not self.profile.curves:
-            return _through_tables(levels, self.content, self.space)
-        converted = levels.copy()
-        white = np.iinfo(levels.dtype).max
-        steps = np.arange(white + 1) / white
-        if self.space == "GRAY":
-            light = _finite(self.profile.curves[0](steps))
-            table = np.rint(encode_srgb(light) * np.float32(white)).astype(levels.dtype)
-            channels = slice(0, 1 if levels.shape[2] == 1 else 3)
-            converted[..., channels] = table[levels[..., channels]]
-            return converted
-        tables = [_finite(curve(steps)) for curve in self.profile.curves]
-        assert self.profile.matrix is not None
-        matrix = self.profile.matrix.T.astype(np.float32)
-        for band in row_bands(levels):
-            linear = np.stack([tables[c][levels[band, :, c]] for c in range(3)], axis=2) @ matrix
-            converted[band, :, :3] = np.rint(encode_srgb(linear) * np.float32(white))
-        return converted
+_PROFILE = "icc-profile-data"
+_INTENT: dict[str, Any] = {"intent": "relative", "black_point_compensation": True}
+_INVISIBLE = 1 << 8
+"""Difference of two channels, of 65,535, that rounding may cause in a grey."""
 
 
-def conversion_of(content: bytes | None, space: str, report: Report) -> Conversion:
-    """Return the conversion of a file's colours to sRGB, and report it if it changes any colour.
+def to_srgb(image: "pyvips.Image", report: Report) -> "pyvips.Image":
+    """Convert an image of 8 or 16 bits per channel to sRGB, or grey; its bit depth is kept.
 
-    An embedded profile (`content`) that is damaged or for another colour space is ignored, as in
-    browsers.
+    An embedded profile that is damaged or for another colour space is ignored, as in browsers.
+    `report` is called if colours are converted, or a profile is ignored.
     """
-    profile = _usable(content, space, report)
-    if profile is None:
-        if space == "CMYK":
-            report(_CMYK_RULE)
-        return Conversion(None, b"", space)
-    report(f"converted from {profile.name} to sRGB")
-    return Conversion(profile, content or b"", space)
+    space = SPACES[str(image.interpretation)]
+    name = _profile_to_use(image, space, report)
+    if name is not None:
+        report(f"converted from {name} to sRGB")
+        return _by_profile(image)
+    if space == "CMYK":
+        report("CMYK without a usable colour profile: red is (1 - cyan) (1 - black), and so on")
+        white = 255 if image.format == "uchar" else 65535
+        light = (white - image[:3]) * (white - image[3]) / white
+        return light.rint().cast(image.format).copy(interpretation="srgb")
+    return image
 
 
-def linear_profile(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """Return the profile for floating-point values; None if they are linear light already."""
-    profile = _usable(content, space, report)
-    if profile is not None and profile.curves:
-        report(f"converted from {profile.name} to sRGB")
-        return profile
-    report("floating-point values were taken as linear light, and encoded as sRGB of 16 bits")
-    return None
-
-
-def _usable(content: bytes | None, space: str, report: Report) -> Profile | None:
-    """Read the profile; return None if it cannot be used, or is equivalent to sRGB."""
-    if not content:
-        return None
-    try:
-        if len(content) > MAX_PROFILE_BYTES:
-            raise ValueError(f"{len(content):,} bytes")
-        profile = read_profile(content)
-        if profile.space != space:
-            raise ValueError(f"it is for {profile.space}, the image is {space}")
-        trial = Conversion(profile, content, space)
-        with np.errstate(all="raise", under="ignore"):
-            samples = _samples(space)
-            converted = trial(samples)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        report(f"the embedded colour profile was not used ({error})")
-        return None
-    moved = np.abs(converted.astype(int) - samples) if space != "CMYK" else np.array(1 << 16)
-    return None if moved.max() <= _UNCHANGED * 65535 else profile
-
-
-def _finite(light: np.ndarray) -> np.ndarray:
-    """Clip the result of a curve, which may be any number, to float32 in [0, 1]."""
-    return np.clip(np.nan_to_num(light), 0, 1).astype(np.float32)
-
-
-def _samples(space: str) -> np.ndarray:
-    """Return a regular sample of a colour space as an image of one row; 16 bits (CMYK: 8)."""
-    if space == "GRAY":
-        return np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, -1, 1)
-    channels = 4 if space == "CMYK" else 3
-    top, dtype = (255, np.uint8) if space == "CMYK" else (65535, np.uint16)
-    axis = np.linspace(0, top, 5 if space == "CMYK" else 9).astype(dtype)
-    return np.stack(np.meshgrid(*[axis] * channels), axis=-1).reshape(1, -1, channels)
-
-
-def _cmyk_by_rule(levels: np.ndarray) -> np.ndarray:
-    height, width, _ = levels.shape
-    image = Image.frombytes("CMYK", (width, height), np.ascontiguousarray(levels).tobytes())
-    return np.asarray(image.convert("RGB"))
-
-
-def _through_tables(levels: np.ndarray, content: bytes, space: str) -> np.ndarray:
-    """Convert with Little CMS, keeping bit depth and alpha; raises ValueError for a bad profile."""
+def with_profile(image: "pyvips.Image", content: bytes) -> "pyvips.Image":
+    """Return a copy of an image with an embedded ICC profile."""
     import pyvips
 
-    depth = 8 * levels.itemsize
-    names = {"RGB": ("srgb", "rgb16"), "GRAY": ("b-w", "grey16"), "CMYK": ("cmyk", "cmyk")}
-    name, colours = names[space][depth == 16], {"CMYK": 4, "RGB": 3, "GRAY": 1}[space]
-    options = {"embedded": True, "intent": "relative", "black_point_compensation": True}
-    bands = []
-    for band in row_bands(levels):
-        image = pyvips.Image.new_from_array(levels[band, :, :colours], interpretation=name)
-        image.set_type(pyvips.GValue.blob_type, PROFILE, cast(Any, content))
-        try:
-            bands.append(image.icc_transform("srgb", depth=depth, **options).numpy()[..., :3])
-        except pyvips.Error as error:
-            raise ValueError(reason_of(error)) from error
-    rgb = np.concatenate(bands)
-    if levels.shape[2] == 1:
-        return rgb[..., :1]
-    is_alpha = space != "CMYK" and levels.shape[2] == 4
-    return np.concatenate([rgb, levels[..., 3:]], axis=2) if is_alpha else rgb
+    copy = image.copy()
+    copy.set_type(pyvips.GValue.blob_type, _PROFILE, cast(Any, content))
+    return copy
+
+
+def from_linear_light(values: np.ndarray) -> np.ndarray:
+    """Encode linear light in [0, 1], shape (height, width, 1, 3 or 4), as sRGB of 16 bits.
+
+    Other values are clipped; a fourth channel is alpha, and is not encoded.
+    """
+    light = np.clip(values.astype(np.float64), 0, 1)
+    colour = light[..., :3]
+    steep = 1.055 * colour ** (1 / 2.4) - 0.055
+    light[..., :3] = np.where(colour <= 0.0031308, 12.92 * colour, steep)
+    return np.rint(light * 65535).astype(np.uint16)
+
+
+def _profile_to_use(image: "pyvips.Image", space: str, report: Report) -> str | None:
+    """Return the name of the embedded profile; None if it is not usable, or that of sRGB."""
+    if _PROFILE not in image.get_fields():
+        return None
+    content = cast(bytes, image.get(_PROFILE))
+    try:
+        profile = ImageCms.ImageCmsProfile(io.BytesIO(content))
+        name = ImageCms.getProfileDescription(profile).strip()[:80]
+        found = content[16:20].decode("latin-1").strip()  # ICC.1:2022, 7.2.8
+        if found != space:
+            raise ValueError(f"it is for {found}, the image is {space}")
+        largest_change = _largest_change(content, space)
+    except Exception as error:  # libraries raise several kinds for damaged profiles
+        report(f"the embedded colour profile was not used ({reason_of(error)})")
+        return None
+    return (name or "an unnamed profile") if space == "CMYK" or largest_change > 1 else None
+
+
+def _largest_change(content: bytes, space: str) -> int:
+    """Return how far a profile moves colours of 8 bits, or 0 for colours of ink."""
+    axis = np.linspace(0, 255, 5).astype(np.uint8)
+    cube = np.stack(np.meshgrid(*[axis] * COLOURS[space]), axis=-1).reshape(1, -1, COLOURS[space])
+    names = {"GRAY": "b-w", "RGB": "srgb", "CMYK": "cmyk"}
+    sample = load_vips().Image.new_from_array(cube, interpretation=names[space])
+    converted = _by_profile(with_profile(sample, content)).numpy()
+    if space == "CMYK":
+        return 0
+    return int(np.abs(converted.reshape(cube.shape).astype(int) - cube).max())
+
+
+def _by_profile(image: "pyvips.Image") -> "pyvips.Image":
+    """Convert an image to sRGB by its embedded profile, grey to grey."""
+    if image.format == "uchar":
+        found = image.icc_transform("srgb", embedded=True, **_INTENT)
+    else:
+        # in one step, Little CMS interpolates 16 bits in a coarse table: up to 26 of 255 levels off
+        found = image.icc_import(embedded=True, pcs="xyz", **_INTENT)
+        found = found.icc_export(output_profile="srgb", pcs="xyz", depth=16, **_INTENT)
+    colours = COLOURS[SPACES[str(image.interpretation)]]
+    alpha: list[Any] = [found[3]] if image.bands > colours else []
+    grey = found[1]
+    if colours == 1:
+        return grey.bandjoin(alpha) if alpha else grey
+    if colours == 4 or image.format == "uchar":
+        return found
+    was_grey = (image[0] == image[1]) & (image[1] == image[2])
+    is_grey = ((found[0] - grey).abs() < _INVISIBLE) & ((found[2] - grey).abs() < _INVISIBLE)
+    return (was_grey & is_grey).ifthenelse(grey.bandjoin([grey, grey, *alpha]), found)

@@ -1,7 +1,6 @@
 """Error messages for files that cannot be read as an image, with the kind of file and a remedy."""
 
 import re
-from typing import BinaryIO
 
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN
@@ -10,10 +9,6 @@ EXPECTED = "an image (PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM)"
 EXPORT = "export it as PNG"
 
 KINDS = (
-    (rb"\A\x89PNG\r\n\x1a\n.{8}(\0{4}|.{4}\0{4})", "has a side of 0 pixels", EXPORT),
-    (rb"\A(\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8)", "is cut off or damaged", FETCH_AGAIN),
-    (rb"\A.{4}ftypavi[fs]", "is cut off or damaged", FETCH_AGAIN),
-    (rb"\A(II[*+]\0|MM\0[*+])", "is a TIFF that is damaged or has an uncommon layout", EXPORT),
     (rb"\A(%!PS|\xc5\xd0\xd3\xc6|\xd7\xcd\xc6\x9a)", "is a drawing", EXPORT),
     (rb"\A%PDF", "is a PDF document", EXPORT),
     (rb"\A.{4}ftyp(hei|hev|mif|msf)", "is a HEIC photograph", EXPORT),
@@ -25,7 +20,7 @@ KINDS = (
     (rb"(?i)\A\s*<(!doctype )?html", "is a web page", "download the image itself"),
     (rb"(?i)<svg", "is an SVG drawing", EXPORT),
 )
-"""Patterns of the first bytes of files that Pillow cannot open, with messages and remedies."""
+"""Patterns of the first bytes of files that are not read, with messages and remedies."""
 
 
 def undecodable(where: str, reason: str) -> InputError:
@@ -35,10 +30,8 @@ def undecodable(where: str, reason: str) -> InputError:
     return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 
-def unrecognised(where: str, file: BinaryIO) -> InputError:
-    """Return the error for a file that Pillow does not recognise."""
-    file.seek(0)
-    head = file.read(1024)
+def unrecognised(where: str, head: bytes) -> InputError:
+    """Return the error for a file of another kind, given its first bytes."""
     for pattern, found, remedy in KINDS:
         if re.search(pattern, head, re.DOTALL):
             return InputError(where, found, EXPECTED, remedy)

@@ -7,7 +7,7 @@ in memory.
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from neuralfield.images.streaming import save_streamed
+from neuralfield.images.saving import save_streamed
 from neuralfield.rendering.render import Options, render_bands
 from neuralfield.system.files import replacing
 from neuralfield.tasks.image.mosaic import Trained
@@ -39,7 +39,7 @@ def write_pyramid(
         image.dzsave(name, suffix=ending, tile_size=TILE_PX, overlap=OVERLAP_PX)
 
     options["bit_depth"] = 8
-    save_streamed(render_bands(model, width, height, **options), width, height, save)
+    save_streamed(render_bands(model, width, height, **options), width, height, 8, save)
     # this file has the time of creation, but equal settings must give equal files
     (folder / "image_files" / "vips-properties.xml").unlink(missing_ok=True)
 
@@ -48,11 +48,12 @@ def write_tiff(
     model: Trained, path: Path, width: int, height: int, **options: Unpack[Options]
 ) -> None:
     """Render an image into a BigTIFF of compressed tiles, without loss, by default of 8 bits."""
-    options.setdefault("bit_depth", 8)
+    bit_depth = options.setdefault("bit_depth", 8)
     packing = {"compression": "deflate", "predictor": "horizontal", "bigtiff": True}
     with replacing(path) as temporary:
 
         def save(image: "pyvips.Image") -> None:
             image.tiffsave(str(temporary), tile=True, tile_width=256, tile_height=256, **packing)
 
-        save_streamed(render_bands(model, width, height, **options), width, height, save)
+        bands = render_bands(model, width, height, **options)
+        save_streamed(bands, width, height, bit_depth, save)

@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent
 from neuralfield.images.image import ImageShape
-from neuralfield.images.image_file import PngBandWriter
+from neuralfield.images.saving import write_bands
 from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
@@ -238,6 +238,4 @@ def render_to_png(
 ) -> None:
     """Render an image of any size into a PNG, by default of 8 bits, holding at most a band."""
     bit_depth = options.setdefault("bit_depth", 8)
-    with PngBandWriter(path, width, height, model.channels, bit_depth) as writer:
-        for band in render_bands(model, width, height, **options):
-            writer.write_rows(band)
+    write_bands(path, render_bands(model, width, height, **options), width, height, bit_depth)
