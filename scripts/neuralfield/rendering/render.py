@@ -1,9 +1,11 @@
 """Rendering a trained network at any size, in bounded memory."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Required, TypedDict, Unpack
 
 import numpy as np
@@ -137,59 +139,57 @@ def render_bands(
         raise ConfigError(
             "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
         )
-    is_cpu = device.kind == "cpu"  # a GPU takes as long for all samples as for those at edges
-    edge = _EDGES["film"] if only_edges and is_cpu else None
-    if samples == "auto":
-        samples = choose_samples(model, width, height, box)
-        if is_cpu and edge is None and model.mode == "bilevel" and not model.footprint:
-            edge = _EDGES["image"]
-    half_width, half_height = extent(model.width, model.height)
-    columns = axis_centres(device.xp, width, half_width, box[0], box[2])
-    rows = axis_centres(device.xp, height, half_height, box[1], box[3])
-    sides = [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
-    constant = _one_pixel_sides(model)
-    for axis in constant:
-        (columns, rows)[axis][...] = 0
-        sides[axis] = (half_width, half_height)[axis] if model.footprint else 0.0
-    pixel = 2 * np.array(sides)
-    every = sample_offsets(int(samples)) * pixel
-    first = sample_offsets(min(int(samples), _FIRST_SAMPLES)) * pixel
-    first, every = device.asarray(first if edge is None else every[:1]), device.asarray(every)
+    count = choose_samples(model, width, height, box) if samples == "auto" else int(samples)
+    columns, rows, pixel = _positions(model, width, height, box, device.xp)
+    every = device.asarray(sample_offsets(count) * pixel)
+    first = device.asarray(sample_offsets(min(count, _FIRST_SAMPLES)) * pixel)
+    edge = _edge(model, samples, only_edges) if device.kind == "cpu" else None
     rows_per_band = max(1, BAND_POINTS[device.kind] // width)
     with closing(make_renderer(model, device, threads)) as renderer:
+        grid = partial(_averaged, renderer, first, every)
+        if edge is not None:
+            grid = partial(_averaged_at_edges, renderer, every, edge)
+        if constant := _one_pixel_sides(model):
+            grid = partial(_constant_along, constant, grid)
 
         def render_band(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
-            # along an axis on which the image does not vary, one column or row stands for all
-            across = columns[:1] if 0 in constant else columns
-            down = band[:1] if 1 in constant else band
-            given = (renderer, across, down, first, every)
-            values = _average(*given) if edge is None else _average_at_edges(*given, edge)
-            values = values.reshape(len(down), len(across), model.channels)
-            if constant:
-                shape = (len(band), width, model.channels)
-                values = device.xp.ascontiguousarray(device.xp.broadcast_to(values, shape))
-            # not checked on a GPU, because the host would have to wait for it
-            if device.kind == "cpu":
-                _require_finite(values)
-            if bit_depth is not None:
-                return to_levels(values, bit_depth)
-            return device.xp.clip(values, 0, 1).astype(np.float32, copy=False)
+            return _as_stored(grid(columns, band), bit_depth)
 
         yield from bands_on_host(device, -(-height // rows_per_band), render_band)
 
 
-def _require_finite(values: np.ndarray) -> None:
-    if not np.isfinite(values).all():
-        found, expected = "values that are not finite", "weights that give finite values"
-        raise CheckpointError("model", found, expected, "train the network again")
+def _positions(
+    model: Trained, width: int, height: int, box: Box, xp: ModuleType
+) -> tuple[Array, Array, np.ndarray]:
+    """Return x and y of the pixels' centres, and the sides of a pixel, in coordinates."""
+    half_width, half_height = extent(model.width, model.height)
+    columns = axis_centres(xp, width, half_width, box[0], box[2])
+    rows = axis_centres(xp, height, half_height, box[1], box[3])
+    sides = [half_width * (box[2] - box[0]) / width, half_height * (box[3] - box[1]) / height]
+    for axis in _one_pixel_sides(model):
+        (columns, rows)[axis][...] = 0
+        sides[axis] = (half_width, half_height)[axis] if model.footprint else 0.0
+    return columns, rows, 2 * np.array(sides)
 
 
-def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array) -> Array:
+def _edge(model: Trained, samples: int | str, only_edges: bool) -> float | None:
+    """Return the difference of neighbours that get several samples on the CPU; None if all do.
+
+    A GPU takes as long for all samples as for those at edges.
+    """
+    if only_edges:
+        return _EDGES["film"]
+    is_drawing = model.mode == "bilevel" and not model.footprint
+    return _EDGES["image"] if samples == "auto" and is_drawing else None
+
+
+def _averaged(renderer: Renderer, first: Array, every: Array, columns: Array, rows: Array) -> Array:
     """Average samples over each pixel, with all samples only if the pixel's first samples differ.
 
     `first`, shape (n, 2), are the offsets of the samples of every pixel, and `every`, likewise, are
-    those of all samples of an uneven pixel.
+    those of all samples of an uneven pixel. As of all functions of positions here, the result has
+    the shape (rows, columns, channels).
     """
     values, spreads = renderer.pixels(columns, rows, first)
     if len(first) < len(every):
@@ -197,14 +197,14 @@ def _average(renderer: Renderer, columns: Array, rows: Array, first: Array, ever
         uneven = namespace_of(spreads).greater(spreads, _FLAT_SPREAD).nonzero()[0]
         if len(uneven):
             values[uneven], _ = renderer.pixels(columns, rows, every, uneven)
-    return values
+    return values.reshape(len(rows), len(columns), -1)
 
 
-def _average_at_edges(
-    renderer: Renderer, columns: Array, rows: Array, first: Array, every: Array, edge: float
+def _averaged_at_edges(
+    renderer: Renderer, every: Array, edge: float, columns: Array, rows: Array
 ) -> Array:
     """Average samples over pixels at edges, on the CPU; other pixels have only the first sample."""
-    values, _ = renderer.pixels(columns, rows, first)
+    values, _ = renderer.pixels(columns, rows, every[:1])
     shown = values.reshape(len(rows), len(columns), -1)
     uneven = np.zeros(shown.shape[:2], bool)
     uneven[1:] |= (down := _is_edge(shown[1:], shown[:-1], edge))
@@ -215,12 +215,33 @@ def _average_at_edges(
     if len(which) and len(every) > 1:
         rest, _ = renderer.pixels(columns, rows, every[1:], which)
         values[which] += (rest - values[which]) * ((len(every) - 1) / len(every))
-    return values
+    return shown
 
 
 def _is_edge(values: np.ndarray, others: np.ndarray, edge: float) -> np.ndarray:
     """Return for each pixel whether any channel differs by more than `edge`."""
     return np.greater(np.abs(values - others), edge).max(axis=-1)
+
+
+def _constant_along(
+    axes: list[int], grid: Callable[[Array, Array], Array], columns: Array, rows: Array
+) -> Array:
+    """Render one column or row for all, along the axes on which the image does not vary."""
+    values = grid(columns[:1] if 0 in axes else columns, rows[:1] if 1 in axes else rows)
+    xp = namespace_of(values)
+    return xp.ascontiguousarray(xp.broadcast_to(values, (len(rows), len(columns), values.shape[2])))
+
+
+def _as_stored(values: Array, bit_depth: int | None) -> Array:
+    """Clip values, or round them to levels; raise an error on the CPU if one is not finite."""
+    xp = namespace_of(values)
+    # not checked on a GPU, because the host would have to wait for it
+    if xp is np and not np.isfinite(values).all():
+        found, expected = "values that are not finite", "weights that give finite values"
+        raise CheckpointError("model", found, expected, "train the network again")
+    if bit_depth is not None:
+        return to_levels(values, bit_depth)
+    return xp.clip(values, 0, 1).astype(np.float32, copy=False)
 
 
 def render(model: Trained, width: int, height: int, **options: Unpack[Options]) -> np.ndarray:
