@@ -11,9 +11,6 @@ from neuralfield.images.image import MODES
 from neuralfield.images.image_file import read_image
 from neuralfield.rendering import make_renderer
 from neuralfield.rendering import render as rendering
-from neuralfield.rendering.array_renderer import ArrayRenderer
-from neuralfield.rendering.hopper_renderer import HopperRenderer
-from neuralfield.rendering.layer_values import LayerPixels
 from neuralfield.rendering.render import render, render_bands, render_to_png
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -67,24 +64,6 @@ def require_alike(model: Model, gpu, width: int, height: int, further: float = 0
     assert found.dtype == np.float32
     assert error.max() < LARGEST_ERROR[precision] + further
     assert error.mean() < MEAN_ERROR[precision]
-
-
-def renderer_type(model: Model, device) -> type:
-    with closing(make_renderer(model, device)) as renderer:
-        return type(renderer)
-
-
-def test_the_fastest_renderer_is_taken(gpu):
-    siren = FIELDS["siren"]
-    has_hopper = gpu.xp.cuda.Device().compute_capability == "90"
-    fused = HopperRenderer if has_hopper else LayerPixels
-    assert renderer_type(make_model(siren), gpu) is fused
-    assert renderer_type(make_model(WIDE), gpu) is LayerPixels
-    assert renderer_type(make_model(FIELDS["grids"]), gpu) is LayerPixels
-    assert renderer_type(make_model(FIELDS["cafe"]), gpu) is LayerPixels
-    assert renderer_type(make_model(siren, precision="float32"), gpu) is LayerPixels
-    assert renderer_type(make_model(siren, precision="float64"), gpu) is ArrayRenderer
-    assert renderer_type(make_model(siren, precision="float64"), CPU) is ArrayRenderer
 
 
 @pytest.mark.parametrize("precision", ["mixed", "float32"])

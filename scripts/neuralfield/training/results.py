@@ -84,7 +84,7 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
 
     Files are replaced one by one, because another job may be reading them.
     """
-    steps = trainer.taken_snapshot_steps
+    steps = trainer.snapshot_steps
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)

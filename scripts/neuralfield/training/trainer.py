@@ -129,11 +129,6 @@ class Trainer:
         self._note_candidate()
 
     @property
-    def taken_snapshot_steps(self) -> list[int]:
-        """The steps, up to the current one, after which a snapshot is saved."""
-        return sorted(step for step in self.snapshot_steps if step <= self.steps_taken)
-
-    @property
     def schedule(self) -> Schedule:
         return self.objective.schedule
 

@@ -188,10 +188,7 @@ def test_other_networks_of_pytorch_are_refused(change, message):
         {"pixels": "edges"},
         {"coordinates": "uv"},
         {"values": (1, 1)},
-        {"values": 3},
-        {"size": 12},
         {"omega_0": 0},
-        {"omega_0": "30"},
         {"first_omega_0": np.nan},
     ],
 )

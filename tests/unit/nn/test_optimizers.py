@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from neuralfield.nn.optimizers import OPTIMIZERS, make_optimizer, orthogonalised
+from neuralfield.nn.optimizers import make_optimizer, orthogonalised
 from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.errors import ConfigError
@@ -27,17 +27,6 @@ def test_sgd_with_momentum_is_its_recurrence():
         velocity = 0.9 * velocity + gradient
         expected -= rate * velocity
     np.testing.assert_allclose(walk("sgd", RATES, GRADIENTS, momentum=0.9), expected)
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_each_name_stands_for_its_own_optimizer(name):
-    made = make_optimizer(name, {"w": Tensor(np.ones(2), differentiable=True)})
-    assert type(made).__name__.lower() == name
-
-
-def test_plain_sgd_keeps_no_state():
-    weight = Tensor(np.ones(2), differentiable=True)
-    assert make_optimizer("sgd", {"w": weight}).state == {}
 
 
 def test_adam_is_algorithm_1_of_its_paper():

@@ -56,21 +56,6 @@ def test_every_number_is_as_likely_at_a_place(size, place):
     assert chi_square < bins + 4 * np.sqrt(2 * bins), "mean bins - 1, spread sqrt(2 * bins)"
 
 
-def test_small_images_see_every_order():
-    epochs = 600
-    orders = {tuple(random_order(4, epoch=epoch)) for epoch in range(epochs)}
-    assert len(orders) == 24
-
-
-@pytest.mark.parametrize("lag", [1, 2, 3, 64])
-def test_neighbouring_places_do_not_hold_related_numbers(lag):
-    order = random_order(40_000).astype(float)
-    correlation = np.corrcoef(order[:-lag], order[lag:])[0, 1]
-    assert abs(correlation) < 4 / np.sqrt(order.size)
-    steps = np.diff(order.astype(int)) % 40_000
-    assert len(set(steps.tolist())) > 0.6 * order.size, "about 1 - 1 / e of all are met"
-
-
 def test_batches_visit_every_pixel_once_an_epoch():
     batches = Batches(np, sample_count=100, batch_samples=30, random_seed=1)
     seen = np.concatenate([batches.indices(step) for step in range(10)])
