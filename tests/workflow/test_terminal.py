@@ -79,7 +79,7 @@ def test_a_terminal_has_bars_and_a_line_for_each_finished_thing(terminal: str):
 
 def test_a_pipe_has_a_few_plain_lines(small: Workspace, terminal: str):
     messages = small.succeed("results/tiny/siren/render_8.png")
-    assert "tiny / siren: rendered at 8 pixels" in messages
+    assert "tiny / siren: made render_8.png" in messages
     assert "\x1b" not in messages and "Reason" not in messages and len(messages.splitlines()) < 9
     assert not list(small.folder.glob("logs/**/*.progress.json"))
     assert not list(small.folder.glob("logs/**/*.preview.png"))

@@ -1,28 +1,13 @@
 """Summary of a dry run: the jobs, the reasons for them, and their time."""
 
-from pathlib import PurePath
-
 from terminal.planned import MISSING, PlannedJob
 from terminal.run import Run
-from terminal.sentences import shown_in_words
-from terminal.words import count, listed
+from terminal.words import count
 
 _MOST_LINES = 20
 
-_VERBS = {
-    "resize": "read",
-    "unpack": "read",
-    "encode": "write as a table",
-    "gather_tiles": "combine tiles",
-    "train": "train",
-    "import_weights": "import",
-    "evaluate": "evaluate",
-    "summarize": "write results/summary.csv",
-    "compare": "compare",
-    "report": "write the report",
-    "plot": "plot",
-}
-"""Verbs for jobs by the prefix of their rule's name, in the order in which the summary has them."""
+_FIRST = ("resize", "unpack", "encode", "train", "evaluate", "render")
+"""Prefixes of the names of rules, in the order in which a line has them; others follow."""
 
 
 def summary(run: Run) -> str:
@@ -34,7 +19,7 @@ def summary(run: Run) -> str:
     if len(lines) > _MOST_LINES:
         lines[_MOST_LINES - 1 :] = [f"  and {len(lines) - _MOST_LINES + 1:,} more"]
     if "" in groups:
-        lines.append(f"  {_line('', groups[''])}")
+        lines.append(f"  {_line('all networks', groups[''])}")
     return "\n".join(
         [
             f"Would run {run.in_short()}:",
@@ -54,12 +39,8 @@ def _subject(job: PlannedJob) -> str:
 
 
 def _line(name: str, jobs: list[PlannedJob]) -> str:
-    outputs = [PurePath(output) for job in jobs for output in job.outputs]
-    verbs = [verb for rule, verb in _VERBS.items() if any(j.rule.startswith(rule) for j in jobs)]
-    if shown := shown_in_words(outputs, ("render", "", "")):
-        verbs.append(shown)
-    known = (*_VERBS, "render", "timelapse", "view", "pyramid")
-    verbs += [listed(job.outputs) for job in jobs if not job.rule.startswith(known)]
+    rules = ["train" if job.is_training else job.rule.replace("_", " ") for job in jobs]
+    rules.sort(key=lambda rule: [not rule.startswith(first) for first in _FIRST])
     reason = next((job.reason for job in jobs if job.is_training), jobs[0].reason)
-    because = f" ({reason})" if name and reason not in ("", MISSING) else ""
-    return f"{name}{': ' if name else ''}{', '.join(dict.fromkeys(verbs))}{because}"
+    because = f" ({reason})" if reason not in ("", MISSING) else ""
+    return f"{name}: {', '.join(dict.fromkeys(rules))}{because}"

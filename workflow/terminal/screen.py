@@ -123,7 +123,7 @@ class Screen(logging.Handler):
                 self.bars.clear()
                 self.bars = None
             if self.run and not self.workflow.dryrun:
-                self.run.durations.keep()
+                self.run.durations.save()
 
     def _pass_on(self, record: logging.LogRecord, event: str | None) -> None:
         if event == "JOB_ERROR" and self.run:
@@ -168,11 +168,11 @@ class Screen(logging.Handler):
         from terminal.dry_run import summary
         from terminal.planned import planned_jobs
         from terminal.run import Run, limits_of
-        from terminal.time_left import Durations, kept_path
+        from terminal.time_left import Durations, saved_path
 
         limits = limits_of(self.workflow)
         is_here = "slots" not in limits
-        durations = Durations(kept_path() if is_here else None)
+        durations = Durations(saved_path() if is_here else None)
         self.run = Run(planned_jobs(self.workflow, plan), durations, **limits)
         if self.workflow.dryrun:
             self.tell(summary(self.run))

@@ -1,7 +1,7 @@
 """One line for each finished training, evaluation and group of renders, with its result."""
 
 import json
-import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,10 +21,8 @@ _PREPARING = ("resize", "encode", "unpack", "overview", "gather_tiles", "import_
 _GATHERING = ("summarize", "compare", "report", "plot")
 """Prefixes of the names of rules that have no line of their own."""
 
-_DONE = ("rendered", " rendered", " made")
-
-_SHOWN = re.compile(r"results/[^/]+/[^/]+/(render_|crop_|timelapse\.|view\.|pyramid)[^/]*")
-"""Outputs that show a network, which are all named in one line."""
+_RENDERING = ("render", "timelapse", "view", "pyramid")
+"""Prefixes of the names of rules whose outputs are named in one line for each network."""
 
 
 class Sentences:
@@ -32,11 +30,8 @@ class Sentences:
 
     def __init__(self, jobs: Collection[PlannedJob]) -> None:
         self._are_many = sum(len(job.trained) for job in jobs) >= MANY_TRAININGS
-        self._left_to_show: dict[ImageNetwork, set[int]] = {}
-        self._shown: dict[ImageNetwork, list[PurePath]] = {}
-        for job in filter(_shows, jobs):
-            if job.network:
-                self._left_to_show.setdefault(job.network, set()).add(job.number)
+        self._left = Counter(job.network for job in jobs if job.rule.startswith(_RENDERING))
+        self._made: dict[ImageNetwork | None, list[str]] = {}
 
     def finished(self, job: PlannedJob, progress: Progress | None) -> str | None:
         """Return the line about a finished job, or None; `progress` is the last of a training."""
@@ -45,18 +40,15 @@ class Sentences:
         if job.rule.startswith("evaluate"):
             metrics = next(path for path in job.outputs if path.endswith("metrics.json"))
             return f"{job.name}: {in_words(read_metrics(Path(metrics)))}"
-        if _shows(job) and job.network:
-            return self._have_shown(job, job.network)
         if job.rule.startswith((*_PREPARING, *_GATHERING)):
             return None
-        return f"{job.name}: made {listed(job.outputs)}" if job.name else None
-
-    def _have_shown(self, job: PlannedJob, network: ImageNetwork) -> str | None:
-        self._left_to_show[network].discard(job.number)
-        self._shown.setdefault(network, []).extend(map(PurePath, job.outputs))
-        if self._are_many or self._left_to_show[network]:
-            return None
-        return f"{job.name}: {shown_in_words(self._shown[network])}"
+        made = self._made.setdefault(job.network, [])
+        made += [PurePath(path).name for path in job.outputs]
+        if job.rule.startswith(_RENDERING):
+            self._left[job.network] -= 1
+            if self._are_many or self._left[job.network]:
+                return None
+        return f"{job.name or job.rule}: made {listed(self._made.pop(job.network))}"
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
@@ -95,27 +87,6 @@ def in_words(numbers: Mapping[str, Any]) -> str:
             held_out = numbers.get(f"held_out_{measure}")
             return text if held_out is None else f"{text}, {form.format(held_out)} on held-out data"
     return "evaluated"
-
-
-def shown_in_words(outputs: Collection[PurePath], verbs: tuple[str, str, str] = _DONE) -> str:
-    """Describe the outputs that show a network: ``rendered at 50 pixels, time-lapse made``."""
-    rendered, crop_rendered, made = verbs
-    names = [path.stem.partition("_") for path in outputs]
-    sizes = sorted(int(size) for kind, _, size in names if kind == "render" and size.isdecimal())
-    crops = sorted(crop for kind, _, crop in names if kind == "crop")
-    parts = []
-    if sizes:
-        parts.append(f"{rendered} at {listed([f'{size:,}' for size in sizes])} pixels")
-    if crops:
-        parts.append(f"{'crop' if len(crops) == 1 else 'crops'} {listed(crops)}{crop_rendered}")
-    pages = {"timelapse": "time-lapse", "view": "viewer", "pyramid": "pyramid"}
-    if others := [words for kind, words in pages.items() if any(kind == k for k, _, _ in names)]:
-        parts.append(f"{listed(others)}{made}")
-    return ", ".join(parts)
-
-
-def _shows(job: PlannedJob) -> bool:
-    return any(_SHOWN.fullmatch(output) for output in job.outputs)
 
 
 def _trained(job: PlannedJob, progress: Progress) -> str:

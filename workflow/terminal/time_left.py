@@ -30,120 +30,79 @@ SHARES_OF_ESTIMATE = {
 """Assumed ratios of the time of a job's work to its pessimistic estimate, by the suffix of the kind
 of work."""
 
-_MEMORY = 0.5
-"""The weight of the latest measurement in the moving average; earlier ones have the rest."""
-
-_LEAST_TELLING_SHARE = 0.3
-"""Minimum share of a job's time that its work has to be expected to take for the job to be a
-measurement of its work; other jobs are measurements of the start time."""
-
 _MOST_FACTOR = 20.0
-"""Maximum factor between a measured ratio and the assumed one: larger deviations come from jobs
-that waited for something."""
+"""Maximum ratio of measured to assumed times: larger ones come from jobs that waited."""
 
 
 class Durations:
     """The expected times of jobs, learned from measurements on this machine.
 
-    The time of a job is a start time, which depends on its rule, plus a share of its pessimistic
-    estimate, which depends on its kind of work. The first run on a machine assumes both. The
-    measurements are saved at `path` for later runs.
+    The assumed time of a job is a start time, which depends on its rule, and a share of its
+    pessimistic estimate, which depends on its kind of work. For each kind there is a factor between
+    measured and assumed times. The factors are saved at `path` for later runs.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self.start_s: dict[str, float] = {}
-        self.shares: dict[str, float] = {}
+        self.factors: dict[str, float] = {}
         if path is not None:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-                kept = json.loads(path.read_text())
-                self.start_s = {str(k): float(v) for k, v in kept["start_s"].items()}
-                self.shares = {str(k): float(v) for k, v in kept["shares"].items()}
-        self._kept = dict(self.start_s), dict(self.shares)
+                saved = json.loads(path.read_text())
+                self.factors = {str(kind): _bounded(float(f)) for kind, f in saved.items()}
+        self._before = dict(self.factors)
 
     def expected_s(self, job: PlannedJob) -> float:
-        return self._start_s(job.rule) + self.work_s(job.work)
+        start_s = next((s for name, s in START_S.items() if job.rule.startswith(name)), None)
+        return self._factor(job.work.kind) * (start_s or _OTHER_START_S) + self.work_s(job.work)
 
     def work_s(self, work: Work) -> float:
-        if not work.seconds:
-            return 0.0
         least_s, most_s = work.bounds_s
-        return min(max(work.seconds * self._share(work.kind), least_s), most_s)
+        assumed_s = work.seconds * _assumed_share(work.kind)
+        return min(max(assumed_s * self._factor(work.kind), least_s), most_s)
 
     def learn(self, job: PlannedJob, seconds: float) -> None:
-        """Update the measurements with the seconds of a whole job."""
-        work_s = self.work_s(job.work)
-        if work_s < _LEAST_TELLING_SHARE * seconds:
-            start_s = max(0.2, seconds - work_s)
-            before_s = self.start_s.get(_rule_family(job.rule), start_s)
-            mixed_s = _MEMORY * start_s + (1 - _MEMORY) * before_s
-            self.start_s[_rule_family(job.rule)] = round(mixed_s, 3)
-        elif not job.is_training:  # a training has reported its rate already
-            work_s = max(0.0, seconds - self._start_s(job.rule))
-            before = self._share(job.work.kind)
-            share = _MEMORY * work_s / job.work.seconds + (1 - _MEMORY) * before
-            self._set_share(job.work.kind, share)
+        """Update the factors with the seconds of a whole job; a training reports its rate."""
+        if not job.is_training:
+            kind = job.work.kind
+            self._learn(kind, self._factor(kind) * seconds / self.expected_s(job))
 
     def learn_rate(self, work: Work, steps: int, steps_per_s: float) -> None:
-        """Update the measurements with the rate of a running training of `steps` steps.
+        """Update the factors with the rate of a running training of `steps` steps.
 
         A training whose budget has determined another number of steps is ignored, because its
         batches may be smaller, too.
         """
         if work.step_s and steps_per_s and steps == work.steps:
-            self._set_share(work.kind, 1 / steps_per_s / work.step_s)
+            self._learn(work.kind, 1 / (steps_per_s * work.step_s * _assumed_share(work.kind)))
 
-    def keep(self) -> None:
-        """Save the measurements for the next run, if possible.
+    def save(self) -> None:
+        """Save means of the factors of earlier runs and of this run, if possible."""
+        if self.path is not None and self.factors:
+            factors = {k: math.sqrt(self._before.get(k, f) * f) for k, f in self.factors.items()}
+            with contextlib.suppress(OSError, StorageError):
+                write_json(self.path, factors, indent=1)
 
-        The saved values are means of those of earlier runs and of this run, because something may
-        have slowed this run down.
-        """
-        if self.path is None or not (self.start_s or self.shares):
-            return
-        start_s, shares = map(_between, self._kept, (self.start_s, self.shares))
-        with contextlib.suppress(OSError, StorageError):
-            write_json(self.path, {"start_s": start_s, "shares": shares}, indent=1)
+    def _factor(self, kind: str) -> float:
+        """Return the factor of a kind of work, or else the geometric mean of those known."""
+        if kind in self.factors:
+            return self.factors[kind]
+        alike = [f for k, f in self.factors.items() if k.endswith("GPU") == kind.endswith("GPU")]
+        return math.prod(alike) ** (1 / len(alike)) if alike else 1.0
 
-    def _start_s(self, rule: str) -> float:
-        family = _rule_family(rule)
-        if family in self.start_s:
-            return self.start_s[family]
-        return next((s for name, s in START_S.items() if rule.startswith(name)), _OTHER_START_S)
-
-    def _share(self, kind: str) -> float:
-        if kind in self.shares:
-            return self.shares[kind]
-        speeds = [
-            math.log(share / _assumed_share(other))
-            for other, share in self.shares.items()
-            if other.endswith("GPU") == kind.endswith("GPU") and share > 0
-        ]
-        machine = math.exp(sum(speeds) / len(speeds)) if speeds else 1.0
-        return machine * _assumed_share(kind)
-
-    def _set_share(self, kind: str, share: float) -> None:
-        assumed = _assumed_share(kind)
-        bounded = min(max(share, assumed / _MOST_FACTOR), assumed * _MOST_FACTOR)
-        self.shares[kind] = round(bounded, 6)
+    def _learn(self, kind: str, factor: float) -> None:
+        bounded = _bounded(factor)
+        self.factors[kind] = math.sqrt(self.factors.get(kind, bounded) * bounded)
 
 
-def _rule_family(rule: str) -> str:
-    """Return the name of a rule, or the common prefix of the rules of all batches or tile jobs."""
-    families = ("train_batch", "train_tiles")
-    return next((family for family in families if rule.startswith(f"{family}_")), rule)
-
-
-def _between(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Return the geometric means of two measurements."""
-    return {key: round(math.sqrt(before.get(key, value) * value), 6) for key, value in now.items()}
+def _bounded(factor: float) -> float:
+    return min(max(factor, 1 / _MOST_FACTOR), _MOST_FACTOR)
 
 
 def _assumed_share(kind: str) -> float:
-    return next(share for end, share in SHARES_OF_ESTIMATE.items() if kind.endswith(end))
+    return next((share for end, share in SHARES_OF_ESTIMATE.items() if kind.endswith(end)), 0.0)
 
 
-def kept_path() -> Path:
+def saved_path() -> Path:
     """Return the path of the file with the measured durations on this machine."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "neuralfield" / f"seconds_{platform.node() or 'here'}.json"
