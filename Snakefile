@@ -55,8 +55,6 @@ include: "workflow/rules/classifiers.smk"
 
 onstart:
     require_own_image_folder()
-    if unused := precedence.training_is_for_images(layers, workflow.dag_settings.targets):
-        logger.info(unused)
     gone = orphans.cancel_orphans(owner, logger.info, lambda: orphans.files_made(workflow.dag))
     if gone:
         logger.info(f"Files went with them ({len(gone)}): planning again.")

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from entry.training import JobConditions, ProgressLog, logging_kept_results
+from entry.training import JobConditions, ProgressLog
 from neuralfield.rendering.publishing import publishing
-from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Training
@@ -45,26 +44,25 @@ def main(
         quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
         progress.row(step, quality, f"{len(rows)} networks, {quality}")
 
-    with logging_kept_results(folder / FOLDER_NAME for folder in folders):
-        trainings = []
-        heat = conditions.heat_guard(partial(progress.say, name=name))
-        for folder, settings in zip(folders, networks, strict=True):
-            image, own_name = folder.parent, f"{folder.parent.name} / {folder.name}"
-            run = conditions.execution(
-                folder,
-                threads=max(1, conditions.cores // len(networks)),
-                progress=partial(add_row, network=own_name),
-                say=partial(progress.say, name=own_name),
-                heat=heat,
-                stepped=[progress.stepped],
-            )
-            outputs = outputs_in(folder)
-            field = {key: value for key, value in settings.items() if key != "training"}
-            files = image / "pixels.csv", image / "picture.json"
-            task = read_task(*files, field, settings["training"])
-            publish = publishing(outputs, run)
-            trainings.append(Training(task, run, publish, name=own_name, outputs=outputs))
-        fit_batch(trainings, min(conditions.cores, len(networks)))
+    trainings = []
+    heat = conditions.heat_guard(partial(progress.say, name=name))
+    for folder, settings in zip(folders, networks, strict=True):
+        image, own_name = folder.parent, f"{folder.parent.name} / {folder.name}"
+        run = conditions.execution(
+            folder,
+            threads=max(1, conditions.cores // len(networks)),
+            progress=partial(add_row, network=own_name),
+            say=partial(progress.say, name=own_name),
+            heat=heat,
+            stepped=[progress.stepped],
+        )
+        outputs = outputs_in(folder)
+        field = {key: value for key, value in settings.items() if key != "training"}
+        files = image / "pixels.csv", image / "picture.json"
+        task = read_task(*files, field, settings["training"])
+        publish = publishing(outputs, run)
+        trainings.append(Training(task, run, publish, name=own_name, outputs=outputs))
+    fit_batch(trainings, min(conditions.cores, len(networks)))
 
 
 if __name__ == "__main__":

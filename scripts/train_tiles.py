@@ -9,14 +9,14 @@ from shutil import rmtree
 from typing import Any
 
 from entry.job import run_job
-from entry.training import JobConditions, ProgressLog, logging_kept_results
+from entry.training import JobConditions, ProgressLog
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
-from neuralfield.system.kept import FOLDER_NAME, has_kept_results
+from neuralfield.system.kept import has_kept_results
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 from neuralfield.tasks.image.tile_files import Files, digests_of, write_list
 from neuralfield.tasks.image_fit import read_tile_task
@@ -120,7 +120,6 @@ def main(
     failures = []
     digests: dict[str, Future[Files]] = {}
     with (
-        logging_kept_results(folder / "tiles" / tile.name / FOLDER_NAME for tile in tiles),
         ThreadPoolExecutor(READERS) as reader,
         ThreadPoolExecutor(READERS) as recorder,
         StopSignals(conditions.leave_at_s) as stop,

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from entry.progress import Preview, ProgressFile, progress_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
 from neuralfield.system.device import available_cores, require_cores, select_device
-from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.heat import HeatGuard, guard_gpu
-from neuralfield.system.interruption import Interrupted, TimeLimitReached, leaving_time_s
-from neuralfield.system.kept import FOLDER_NAME, has_kept_results
+from neuralfield.system.interruption import leaving_time_s
+from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
@@ -94,32 +93,6 @@ class JobConditions:
         )
 
 
-@contextlib.contextmanager
-def logging_kept_results(folders: Iterable[Path]) -> Iterator[None]:
-    """Log which results of earlier trainings are still kept, if a training fails."""
-    try:
-        yield
-    except NeuralfieldError:
-        for folder in filter(has_kept_results, folders):
-            log.info(
-                f"{folder} keeps the results of the previous training; a training with the same"
-                " settings and data restores them"
-            )
-        raise
-
-
-@contextlib.contextmanager
-def _naming_budgets(training: Mapping[str, Any]) -> Iterator[None]:
-    """Suggest the setting `budget`, if the time limit interrupts a training."""
-    try:
-        yield
-    except TimeLimitReached as pause:
-        if "time_limit_s" not in training or "engine" not in training:  # or a table
-            raise
-        instead = f"budget={training['time_limit_s']:g} ends with an image after that time"
-        raise Interrupted(f"{pause}; {instead}") from pause
-
-
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     training = {**job.params.training, **job.params.execution}
@@ -152,8 +125,6 @@ def train_task(
     renders of the image, too.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(logging_kept_results([folder / FOLDER_NAME]))
-        stack.enter_context(_naming_budgets(training))
         conditions = JobConditions(training, threads)
         device, cores = conditions.device, conditions.cores
         task = make_task()

@@ -12,7 +12,7 @@ from snakemake_interface_executor_plugins.utils import format_cli_arg
 from workspace import ROOT
 
 from config.configuration import Problems, read_settings, source_namer
-from config.precedence import ConfigLayer, read_layers, training_is_for_images
+from config.precedence import read_layers
 from neuralfield.tasks.image.presets import PRESETS
 
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -35,13 +35,10 @@ def test_the_first_example_of_the_config_works():
     assert "--config 'training={steps: 500}'" in (ROOT / "config.yaml").read_text()
     found = read(SHIPPED, "training={steps: 500}")
     assert steps(found) == {"siren": 500, "siren_footprint": 500}
-    assert found["fields"]["siren"]["training"]["supervision"] == "point"
-    assert not found["notes"]
-
-
-def test_a_network_s_own_value_on_the_command_line_wins():
     both = ("training={steps: 500}", "fields={siren: {training: {steps: 9}}}")
     assert steps(read(SHIPPED, *both)) == {"siren": 9, "siren_footprint": 500}
+    assert found["fields"]["siren"]["training"]["supervision"] == "point"
+    assert not found["notes"]
 
 
 def test_later_files_win_and_the_command_line_over_them(written, tmp_path):
@@ -81,74 +78,36 @@ def test_a_job_of_its_own_process_reads_the_same():
     assert read(SHIPPED, *words) == read(SHIPPED, *typed)
 
 
-def test_the_shipped_config_has_no_setting_to_name():
-    assert not read(SHIPPED)["notes"]
-    for preset in PRESETS:
-        assert not read(SHIPPED, f"preset={preset}")["notes"]
-
-
 def notes(config, *arguments):
     return "\n".join(read(config, *arguments)["notes"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (["training={huber_delta: 0.3}"], "training.huber_delta: 0.3 has no effect"),
+        (["preset=fast", "fields={siren: {width: 9}}"], "fields has no effect, because preset"),
+        (["fields={mine: {type: siren}}", "images={tiny: {fields: [siren]}}"], "fields.mine has"),
+        (["training={steps: 30}", "budget=3"], "training.steps: 30 has no effect"),
+    ],
+)
+def test_a_setting_without_effect_is_named(written, arguments, note):
+    assert note in notes(written, *arguments)
+    assert not notes(SHIPPED)
 
 
 def test_a_setting_that_every_network_sets_itself_is_named(written):
     written["training"]["steps"] = 50
     for field in written["fields"].values():
         field["training"] = {"steps": 9}
-    assert notes(written) == (
-        "config.yaml: training.steps: 50 has no effect, because every network or sweep sets its"
-        " own value; change or remove those values, or write --config 'training={steps: 50}'."
-    )
+    assert "config.yaml: training.steps: 50 has no effect" in notes(written)
     del written["fields"]["plain"]["training"]
     assert not notes(written)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "note"),
-    [
-        (["training={huber_delta: 0.3}"], "no network is trained with loss: huber; set training"),
-        (["training={momentum: 0.9}"], "no network is trained with optimizer: sgd"),
-        (["training={momentum: 0.9, optimizer: sgd}"], ""),
-        (["preset=fast", "fields={siren: {width: 9}}"], "fields has no effect, because preset"),
-        (["fields={mine: {type: siren}}", "images={tiny: {fields: [siren]}}"], "fields.mine has"),
-    ],
-)
-def test_a_setting_that_nothing_depends_on_is_named(written, arguments, note):
-    found = notes(written, *arguments)
-    assert note in found if note else not found
-
-
-def test_a_threshold_without_its_mode_is_named(written):
-    written["images"]["tiny"]["threshold"] = 0.3
-    assert notes(written) == (
-        "config.yaml: images.tiny.threshold: 0.3 has no effect, because the mode is not bilevel;"
-        " set mode: bilevel, too."
-    )
-    written["images"]["tiny"]["mode"] = "bilevel"
-    assert not notes(written)
-    assert "--config: threshold: 0.2 has no effect" in notes(
-        written, "image=tiny.png", "threshold=0.2"
-    )
-
-
-def test_training_does_not_reach_tables():
-    layers = [ConfigLayer("--config", {"training": {"steps": 5}})]
-    messages = training_is_for_images(layers, {"tables"})
-    assert messages and "write --config 'tables={NAME: {training: {steps: 500}}}'" in messages
-    assert training_is_for_images(layers, {"results/classifiers/report.html"})
-    assert not training_is_for_images(layers, set())
-    assert not training_is_for_images(layers, {"tables", "all"})
-    assert not training_is_for_images([ConfigLayer("--config", {})], {"tables"})
 
 
 def test_an_empty_value_is_an_error():
     with pytest.raises(Problems, match="--config: image: nothing; expected a value after the ="):
         read(SHIPPED, "image=")
-
-
-def test_layers_do_not_matter_where_nothing_is_overridden(written):
-    layers = [ConfigLayer("--config", {"render": {"sizes": [8]}})]
-    assert read_settings(written, lambda place: "config.yaml", layers) == read(written)
 
 
 def budgets(settings):
@@ -190,26 +149,10 @@ def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
     later = tmp_path / "later.yaml"
     later.write_text("budget: 9\n")
     assert budgets(read(written, files=[later])) == {"siren": [9, None], "plain": [9, 5]}
-    found = read(written, "budget=3", "training={steps: 30}")
-    (note,) = found["notes"]
-    assert "training.steps: 30 has no effect, because a budget determines the steps" in note
 
 
-@pytest.mark.parametrize(("preset", "limit_s"), [("quality", 85), ("line_art", 105)])
-def test_a_preset_has_a_limit_for_processors(preset, limit_s):
-    assert budgets(read(SHIPPED, f"preset={preset}")) == {preset: [None, limit_s]}
-    assert budgets(read(SHIPPED, f"preset={preset}", "budget=9")) == {preset: [9, limit_s]}
-    explicit = read(SHIPPED, f"preset={preset}", "training={steps: 5, batch_pixels: 64}")
-    assert budgets(explicit) == {preset: [None, None]}
-
-
-def test_a_budget_needs_no_steps_to_warm_up_and_does_not_reach_tables(written):
+def test_a_budget_needs_no_steps_to_warm_up(written):
     read(written, "budget=9", "training={warmup_steps: 5000}")
-    assert "budget has no effect on tables" in str(
-        training_is_for_images([ConfigLayer("--config", {"budget": 5})], {"tables"})
-    )
-    with pytest.raises(Problems, match=r"tables\.xor\.training\.budget: unknown key"):
-        read(SHIPPED, "tables={xor: {training: {budget: 3}}}")
 
 
 def test_images_that_are_named_are_the_only_ones(written, tmp_path):

@@ -28,7 +28,6 @@ from config.precedence import (
     leave_out_examples,
     let_later_layers_win,
     settings_without_effect,
-    thresholds_without_effect,
 )
 from config.schema import read_schema, with_defaults
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
@@ -119,7 +118,6 @@ def read_settings(
     if errors:
         raise Problems(without_repetition(errors))
     notes += settings_without_effect(written, layers, settings, own_keys, name_source)
-    notes += thresholds_without_effect(written, settings, where_is)
     own_name = own_image and next(iter(settings["images"]))
     return settings | {"notes": notes, "own_image": own_name, "named_preset": preset}
 

@@ -14,7 +14,7 @@ import yaml
 
 from config.config_file import require_keys_once
 from config.named_files import ROOT
-from config.wording import Place, WhereIs, as_written, name_place
+from config.wording import Place, as_written, name_place
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
@@ -141,66 +141,28 @@ def settings_without_effect(
                 f"{layers[at].name}: {taken} has no effect, because {taking} replaces all {taken};"
                 " remove one of the two."
             )
-    fields = settings["fields"]
+    fields, shipped = settings["fields"], shipped_settings()
     used = set(_users(settings, own_keys, ""))
-    for name in fields:
-        is_shipped = _mapping(written.get("fields")).get(name) == shipped_settings()["fields"].get(
-            name
-        )
-        if name not in used and not is_shipped:
+    for name in fields.keys() - used:
+        if _mapping(written.get("fields")).get(name) != shipped["fields"].get(name):
             yield (
                 f"{name_place(('fields', name), name_source)} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
             )
     trainings = [fields[name]["training"] for name in used if "training" in fields[name]]
     for key, value in _mapping(written.get("training")).items():
-        overridden = not any(_users(settings, own_keys, key))
-        condition = _unmet_condition(key, trainings)
-        is_found = key == "steps" and all("budget" in training for training in trainings)
-        is_idle = overridden or condition or is_found
-        if not trainings or not is_idle or value == shipped_settings()["training"].get(key):
+        if not trainings or value == shipped["training"].get(key):
             continue
-        reason, instead = (
-            "every network or sweep sets its own value",
-            "change or remove those values",
-        )
-        if overridden and name_source(("training", key)) != COMMAND_LINE:
-            instead += f", or write --config 'training={{{key}: {as_written(value)}}}'"
-        if is_found:
-            reason, instead = "a budget determines the steps", "remove one of the two"
-        if condition:
-            other, wanted = condition
-            reason = f"no network is trained with {other}: {' or '.join(wanted)}"
-            instead = f"set training.{other}, too"
+        if condition := _unmet_condition(key, trainings):
+            reason = f"no network is trained with {condition}"
+        elif key == "steps" and all("budget" in training for training in trainings):
+            reason = "a budget determines the steps"
+        elif not any(_users(settings, own_keys, key)):
+            reason = "every network or sweep sets its own value"
+        else:
+            continue
         where = name_place(("training", key), name_source)
-        yield f"{where}: {as_written(value)} has no effect, because {reason}; {instead}."
-
-
-def thresholds_without_effect(
-    written: Mapping[str, Any], settings: Mapping[str, Any], where_is: WhereIs
-) -> Iterator[str]:
-    """Yield a message for each threshold of an image that is not read in black and white."""
-    for name, image in _mapping(written.get("images")).items():
-        if "threshold" in image and settings["images"][name]["mode"] != "bilevel":
-            where, value = where_is(("images", name, "threshold")), as_written(image["threshold"])
-            yield (
-                f"{where}: {value} has no effect, because the mode is not bilevel; set mode:"
-                " bilevel, too."
-            )
-
-
-def training_is_for_images(layers: Sequence[ConfigLayer], targets: Collection[str]) -> str | None:
-    """Return a message if the command line changes `training` but no target is made from images."""
-    folders = ("tables", "classifiers")
-    made = {target.removeprefix("results/").split("/")[0] for target in targets}
-    key = next((key for key in ("training", "budget") if key in layers[-1].content), None)
-    if not made or not made <= set(folders) or key is None:
-        return None
-    kind = next(folder for folder in folders if folder in made)
-    return (
-        f"{COMMAND_LINE}: {key} has no effect on {kind}, because that is for images;"
-        f" write --config '{kind}={{NAME: {{training: {{steps: 500}}}}}}'."
-    )
+        yield f"{where}: {as_written(value)} has no effect, because {reason}."
 
 
 def with_shipped_sections(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,18 +198,13 @@ def _users(
             yield from (name for name in sweep["fields"] if name in fields and takes(name))
 
 
-def _unmet_condition(
-    key: str, trainings: Sequence[Mapping[str, Any]]
-) -> tuple[str, tuple[str, ...]] | None:
-    """Return an unmet condition for `key` to have an effect: another setting, and its values.
-
-    None means that a training meets every condition of `key`, or that `key` has no condition.
-    """
+def _unmet_condition(key: str, trainings: Sequence[Mapping[str, Any]]) -> str:
+    """Return an unmet condition for `key` to have an effect: another setting, and its values."""
     declared = settings_of(ImageTraining).get(key)
     for other, wanted in declared.only_with.items() if declared else ():
         if not any(training[other] in wanted for training in trainings):
-            return other, wanted
-    return None
+            return f"{other}: {' or '.join(wanted)}"
+    return ""
 
 
 def _last(layers: Sequence[ConfigLayer], place: Place) -> int:

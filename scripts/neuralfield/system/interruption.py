@@ -8,15 +8,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-_TIME_LIMIT = "time limit"
-
 
 class Interrupted(Exception):
     """The training was asked to stop; its state is saved."""
-
-
-class TimeLimitReached(Interrupted):
-    """The training was stopped because of its time limit; its state is saved."""
 
 
 class StopSignals:
@@ -38,13 +32,12 @@ class StopSignals:
         """The reason to stop: the name of a signal, "time limit", or an empty string."""
         if self._received:
             return self._received.name
-        return _TIME_LIMIT if time.monotonic() >= self.leave_at_s else ""
+        return "time limit" if time.monotonic() >= self.leave_at_s else ""
 
     def raise_if_received(self, saved: str) -> None:
         """Raise `Interrupted` if there is a reason to stop; `saved` is part of the message."""
         if reason := self.received:
-            kind = TimeLimitReached if reason == _TIME_LIMIT else Interrupted
-            raise kind(f"{reason}: {saved}; run the same command again to resume")
+            raise Interrupted(f"{reason}: {saved}; run the same command again to resume")
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():

@@ -72,7 +72,7 @@ def written(folder: Path) -> dict:
 
 def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, measured, capsys):
     """Explicit settings also give the same bytes of the network."""
-    with pytest.raises(Interrupted, match=r"time limit: .*; budget=0\.01 ends with an image"):
+    with pytest.raises(Interrupted, match="time limit"):
         train(image, tmp_path / "cut", time_limit_s=0.01)
     found = written(tmp_path / "cut")
     assert found["training"] == {"steps": 460, "batch_pixels": 50}
