@@ -1,7 +1,7 @@
 """Images in memory, and conversions between their modes."""
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,28 +141,35 @@ def image_of_pixels(pixels: np.ndarray, mode: str = "auto", threshold: float = 0
     ``auto`` keeps all channels.
     """
     own_mode = MODES[pixels.shape[2]]
-    image = ImageData(pixels, own_mode, 8 * pixels.itemsize)
-    if mode != "auto":
-        return image.converted(mode, threshold)
-    white = image.max_value
-    if own_mode == "grey" and _everywhere(pixels, lambda band: (band == 0) | (band == white)):
-        return image.converted("bilevel")
-    return image
+    if mode == "auto":
+        mode = _simplest_mode_of(pixels) if own_mode == "grey" else own_mode
+    return ImageData(pixels, own_mode, 8 * pixels.itemsize).converted(mode, threshold)
 
 
 def simplest_pixels(pixels: np.ndarray) -> np.ndarray:
     """Remove the alpha channel if all pixels are opaque; reduce RGB to grey if all are grey."""
-    white = np.iinfo(pixels.dtype).max
-    if pixels.shape[2] == 4 and _everywhere(pixels, lambda band: band[..., 3] == white):
-        pixels = pixels[..., :3]
-    if pixels.shape[2] == 3 and _everywhere(pixels, lambda band: band[..., :1] == band[..., 1:]):
-        pixels = pixels[..., :1]
-    return np.ascontiguousarray(pixels)
+    return np.ascontiguousarray(pixels[..., : CHANNELS[_simplest_mode_of(pixels)]])
 
 
-def _everywhere(pixels: np.ndarray, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
-    """Check whether a condition holds for every pixel, in bands, stopping at the first failure."""
-    return all(holds(pixels[band]).all() for band in row_bands(pixels))
+def simplest_mode(bands: Iterable[np.ndarray]) -> str:
+    """Return the simplest mode without loss of an image in bands, uint8 or uint16, shape
+    (rows, width, 1, 3 or 4).
+    """
+    grey = bilevel = True
+    for band in bands:
+        white = np.iinfo(band.dtype).max
+        if band.shape[2] == 4 and not (band[..., 3] == white).all():
+            return "rgba"
+        colours = band[..., :3]
+        grey = grey and bool((colours[..., :1] == colours[..., 1:]).all())
+        if not grey and band.shape[2] == 3:
+            return "rgb"
+        bilevel = bilevel and bool(((colours == 0) | (colours == white)).all())
+    return "rgb" if not grey else "bilevel" if bilevel else "grey"
+
+
+def _simplest_mode_of(pixels: np.ndarray) -> str:
+    return simplest_mode(pixels[band] for band in row_bands(pixels))
 
 
 def require_mode(mode: str, *others: str) -> None:

@@ -30,6 +30,7 @@ from neuralfield.images.image import (
     ImageData,
     image_of_pixels,
     require_mode,
+    simplest_mode,
     simplest_pixels,
 )
 from neuralfield.images.unreadable import EXPECTED, EXPORT, undecodable, unrecognised
@@ -117,18 +118,7 @@ def read_image_bands(
 
 def choose_mode(path: str | os.PathLike) -> str:
     """Return the simplest mode without loss, as ``auto`` of `read_image`, but read in bands."""
-    opaque = grey = bilevel = True
-    for band in _bands(path, log.debug):
-        white = np.iinfo(band.dtype).max
-        opaque = opaque and (band.shape[2] < 4 or bool((band[..., 3] == white).all()))
-        if not opaque:
-            return "rgba"
-        colours = band[..., :3]
-        grey = grey and (band.shape[2] == 1 or bool((colours[..., :1] == colours[..., 1:]).all()))
-        if not grey and band.shape[2] == 3:
-            return "rgb"
-        bilevel = bilevel and bool(((colours == 0) | (colours == white)).all())
-    return "rgb" if not grey else "bilevel" if bilevel else "grey"
+    return simplest_mode(_bands(path, log.debug))
 
 
 def read_header(path: str | os.PathLike) -> Header:

@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,7 +27,7 @@ FETCH_AGAIN = "copy or download it again"
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a CSV file; pandas takes minutes for ten times as many."""
 
-_LONGEST_LINE = 1 << 20
+_LONGEST_START = 2 << 20
 _BLANK = ([], [""])
 _LARGEST_OWN_TABLE_BYTES = 64 << 20
 
@@ -39,7 +40,7 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
             raise InputError(where, "is a folder", expected, "name a file in it")
         if not Path(path).stat().st_size:
             raise InputError(where, "is empty", expected, FETCH_AGAIN)
-        return _BoundedFile(os.fspath(path))
+        return Path(path).open("rb")
     except FileNotFoundError as error:
         remedy = "check the spelling; a relative path starts from the working directory"
         raise InputError(where, "there is no such file", expected, remedy) from error
@@ -48,50 +49,29 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
         raise InputError(where, found, expected, "check the path and its permissions") from error
 
 
-class _BoundedFile(io.BufferedReader):
-    """A file whose reads are limited to its size.
-
-    Decoders request the number of bytes that a file's header announces, and Python would allocate
-    them before reading.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(io.FileIO(path, "rb"))
-        self._size = os.fstat(self.fileno()).st_size
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._size - self.tell())
-        return super().read(left if size is None or size < 0 else min(size, left))
-
-
 def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list[str]:
     """Return the stripped names in the first line of a CSV file; raises `InputError`.
 
     The first two lines determine the time and memory that pandas needs in addition to the size of
-    the file. Both are therefore checked: they may have at most 1 MiB and `MOST_COLUMNS` values.
+    the file. Both are therefore checked: they may have at most 2 MiB and `MOST_COLUMNS` values.
     `where`, `expected` and `remedy` are used in messages: the name of the file, the expected
     content, and what to do if it is wrong.
     """
     file.seek(0)
-    start = file.read(2 * _LONGEST_LINE)
-    is_whole = len(start) < 2 * _LONGEST_LINE
+    start = file.read(_LONGEST_START)
+    is_whole = len(start) < _LONGEST_START
     with _text_errors(where, expected, remedy):
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, final=is_whole)
-        source = io.StringIO(text, newline="")
-        rows = (row for row in csv.reader(source, skipinitialspace=True) if row not in _BLANK)
-        lines = []
-        for place in ("first", "second"):
-            begin = source.tell()
-            lines.append(next(rows, []))
-            end = source.tell()
-            if end - begin > _LONGEST_LINE or (end == len(text) and not is_whole):
-                found = f"has a {place} line of more than {_LONGEST_LINE >> 20} MiB"
-                raise InputError(where, found, expected, remedy)
-    columns = max(map(len, lines))
+        reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+        lines = list(islice((row for row in reader if row not in _BLANK), 3))
+    if len(lines) < 3 and not is_whole:
+        found = f"has first lines of more than {_LONGEST_START >> 20} MiB"
+        raise InputError(where, found, expected, remedy)
+    columns = max(map(len, lines), default=0)
     if columns > MOST_COLUMNS:
         found = f"has {columns:,} columns"
         raise InputError(where, found, f"at most {MOST_COLUMNS:,}", remedy)
-    if not lines[0]:
+    if not lines or not lines[0]:
         raise InputError(where, "is not a table (it has no names)", expected, remedy)
     return [name.strip() for name in lines[0]]
 
