@@ -8,7 +8,7 @@ from workspace import SETTINGS
 
 from config.configuration import ImageNetwork, read_settings
 from config.sweeps import all_fields, expand
-from jobs.batches import ALONE, Ledger, append, arrange, limits_of, read_ledger, settled
+from jobs.batches import Ledger, append, arrange, limits_of, read_ledger, settled
 from neuralfield.system.errors import InputError
 
 
@@ -77,15 +77,9 @@ def test_runs_that_differ_in_image_seed_and_rates_are_together(plan):
     [
         {"width": [4, 6]},
         {"steps": [2, 3]},
-        {"batch_pixels": [10, 20]},
         {"optimizer": ["adam", "sgd"]},
-        {"precision": ["float32", "float64"]},
-        {"supervision": ["point", "footprint"]},
-        {"loss": ["mse", "huber"]},
-        {"snapshots": [2, 3]},
         {"output": ["linear", "sigmoid"]},
     ],
-    ids=lambda vary: next(iter(vary)),
 )
 def test_runs_that_compute_something_else_are_not(plan, vary):
     plan.vary, plan.batch = {"random_seed": [0, 1]} | vary, 16
@@ -126,15 +120,6 @@ def test_new_values_open_new_batches_and_values_taken_out_leave_them(plan):
     assert plan.next_start() == [{"a 1"}]
     (left,) = plan.batches
     assert left.images == before[left.name].images
-
-
-def test_inputs_stay_when_an_image_s_runs_are_taken_out(plan):
-    plan.vary["random_seed"], plan.batch = [0], 4
-    plan.next_start()
-    plan.make()
-    del plan.images["b"]
-    plan.next_start()
-    assert [batch.images for batch in plan.batches] == [("a", "b")]
 
 
 def test_other_settings_open_other_batches_and_the_old_ones_come_back(plan):
@@ -201,25 +186,13 @@ def test_a_line_that_was_cut_off_is_written_again(plan):
     assert plan.path.read_bytes() == whole
 
 
-def test_a_damaged_ledger_is_named(plan):
-    plan.path.parent.mkdir()
-    plan.path.write_text("not json\n")
-    with pytest.raises(InputError, match=r"batches\.jsonl: is damaged .*; remove it"):
-        read_ledger(plan.path)
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"batch": "../../../../x"},
-        {"batch": "0123456789\n"},
-        {"batch": 1234567890},
-        {"batch": "ABCDEF0123"},
         {"runs": [["../../x", "siren", "0" * 16]]},
         {"runs": [["a", "../siren", "0" * 16]]},
         {"runs": [["a", "siren+width=../../4", "0" * 16]]},
-        {"runs": [["a", "siren", "0" * 15 + "/"]]},
-        {"runs": [["a", "siren", 0]]},
         {"runs": ["abc"]},
     ],
     ids=str,
@@ -234,15 +207,3 @@ def test_names_that_lead_elsewhere_are_refused(plan, change):
         read_ledger(plan.path)
     plan.path.unlink()  # as the message advises
     assert plan.next_start() and read_ledger(plan.path).lines
-
-
-def test_a_ledger_nested_too_deep_is_damaged(plan):
-    plan.path.parent.mkdir()
-    plan.path.write_text("[" * 200_000 + "\n")
-    with pytest.raises(InputError, match="is damaged"):
-        read_ledger(plan.path)
-
-
-def test_alone_is_no_batch():
-    entry = (ImageNetwork("a", "siren"), "0" * 16)
-    assert settled([], {}, Ledger() | {ALONE: [entry]}) == []
