@@ -125,24 +125,9 @@ def test_a_job_that_reads_the_snakefile_elsewhere_finds_its_batch(tmp_path):
     assert workspace.path("results/batches.jsonl").read_text() == f"{line}\n"
 
 
-def test_the_limit_of_a_batch_is_checked(together):
-    together.settings["sweeps"]["s"]["batch"] = 0
-    messages = together.run("--dry-run").stdout
-    assert "sweeps.s.batch: 0; expected a whole number from 1 to 256" in messages
-
-
 def test_jobs_of_batches_are_compared_with_their_estimates_in_one_line(together):
     jobs = [job for job in read_jobs(together.path("logs")) if job.rule.startswith("train")]
     assert {job.rule for job in jobs} == {"train_batch"}
     assert all(job.is_within for job in jobs), jobs
     asked_mb = {job.asked_mb for job in jobs}
     assert 4321 in asked_mb, "--set-resources names all batches at once"
-
-
-def test_a_damaged_ledger_is_reported_in_a_line(together):
-    ledger = together.path("results/batches.jsonl")
-    text = ledger.read_text()
-    ledger.write_text("not json\n")
-    messages = together.run("--dry-run").stdout
-    ledger.write_text(text)
-    assert "results/batches.jsonl: is damaged" in messages and "Traceback" not in messages

@@ -2,7 +2,6 @@
 
 import pytest
 from complaints import changed, complaints, read
-from workspace import ROOT
 
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
@@ -22,15 +21,9 @@ def settings(written, tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        ("path", None, "classifiers.mine.path: missing; expected the path of a folder with four"),
         ("path", "no", "classifiers.mine.path: no: no such folder; expected the path of a folder"),
-        ("path", "mine/train-images-idx3-ubyte.gz", "no such folder"),
         ("path", "some", "some has no file train-images-idx3-ubyte; expected train-images-idx3"),
-        ("network.channels", [0], "classifiers.mine.network.channels.0: 0; expected a whole"),
-        ("network.kernel", 0, "mine.network.kernel: 0; expected a whole number of pixels >= 1"),
         ("network.padding", 5, "mine.network.padding: 5; expected less than kernel, which is 5"),
-        ("network.dropout", 1, "mine.network.dropout: 1; expected a number >= 0 and below 1"),
-        ("network.widths", [3], "classifiers.mine.network.widths: unknown key"),
         ("training.loss", "mse", "classifiers.mine.training.loss: unknown key"),
         ("training.warmup_steps", 2001, "training.warmup_steps: 2001; expected at most steps"),
         ("checksums", {"train-images-idx3-ubyte": "00"}, "expected a SHA-256, 64 hexadecimal"),
@@ -45,12 +38,6 @@ def test_complaint(settings, path, value, complaint):
     assert read(settings)["classifiers"]["mine"]["network"]["channels"] == [10, 20]
     changed(settings, f"classifiers.mine.{path}", value)
     assert complaint in "\n".join(complaints(settings))
-
-
-def test_the_shipped_digits_are_found_from_anywhere(settings):
-    settings["classifiers"] = {"digits": {"path": "workflow/resources/digits"}}
-    found = read(settings)["classifiers"]["digits"]["path"]
-    assert found == str(ROOT / "workflow" / "resources" / "digits")
 
 
 def test_keys_and_defaults_are_those_of_the_package(settings):

@@ -77,17 +77,6 @@ def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
         assert (reason is None) == FIELDS[kind].has_kernels
 
 
-def test_the_cpu_engine_is_quicker_and_keeps_gradients_side_by_side(field):
-    cpu, tape = (
-        field({"batch_pixels": 0, "steps": 1_000, "engine": engine}) for engine in ("auto", "tape")
-    )
-    least = estimates.STARTING_MINUTES
-    quick, slow = (estimates.batch_minutes([(IMAGE, f)], 2, 0) - least for f in (cpu, tape))
-    assert slow == pytest.approx(4 * quick, rel=0.01)
-    memory = [estimates.training_memory_mb(IMAGE, f, 2, 0) for f in (cpu, tape)]
-    assert memory[0] > memory[1]
-
-
 def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
     def minutes(gpus, **training):
         return estimates.batch_minutes([(IMAGE, field(training))], 2, gpus)
@@ -129,13 +118,6 @@ def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
     assert estimates.source_memory_mb({"path": str(large)}, 1) == estimates.image_memory_mb(10**6)
     unreadable = {"path": str(tmp_path / "none.png")}
     assert needed_mb[0] < estimates.source_memory_mb(unreadable, 100) < needed_mb[1]
-
-
-def test_an_image_of_its_own_size_counts_as_it_is(tmp_path):
-    image = tmp_path / "image.png"
-    Image.new("L", (400, 300)).save(image)
-    assert estimates.image_points({"path": str(image)}) == 120_000
-    assert estimates.image_points({"path": str(image), "size": 100}) == 10_000
 
 
 def test_the_comparison_names_rules_that_used_more_than_they_asked_for():

@@ -45,12 +45,6 @@ def test_which_job_and_where_its_log_is():
     assert line == "Error in rule train, job 7; its log is logs/tiny/siren/train.log"
 
 
-def test_the_log_is_shown_where_it_was_asked_for(tmp_path):
-    (tmp_path / "log").write_text("pixels.csv: blue in line 5 is 777\n")
-    usual = DefaultFormatter(show_failed_logs=True)
-    assert "blue in line 5" in ShortFailures(usual).format(failed_job(str(tmp_path / "log")))
-
-
 @pytest.mark.parametrize("code", [1, 75, 130])
 def test_a_job_that_reported_itself_is_not_reported_again(code):
     assert messages(RULE_EXCEPTION.format(end=f"returned non-zero exit status {code}")) == ""
@@ -71,11 +65,6 @@ def test_a_job_that_was_killed_is_reported(end):
             "WorkflowError:\nError recording metadata for finished job ([Errno 28] No space left on"
             " device). Please ensure write permissions for the directory /my disk/.snakemake",
             "/my disk/.snakemake",
-        ),
-        (
-            'RuleException:\nOSError in file "/w/evaluate.smk", line 67:\n[Errno 28] No space left'
-            ' on device\n  File "/usr/lib/python3.11/tempfile.py", line 501, in __exit__',
-            "a file in .snakemake",
         ),
         ("OSError: [Errno 28] No space left on device: '.snakemake/locks/0'", ".snakemake/locks/0"),
     ],
@@ -109,19 +98,6 @@ def test_write_protected_results_are_reported_with_what_to_do():
     )
     assert line.startswith("a/my 2.png and 1 more: write-protected")
     assert "(chmod u+w 'a/my 2.png' a/render_8.png)" in line
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "RuleException:\nOSError: [Errno 2] No such file or directory: 'a'",
-        "WorkflowError:\nresults/tiny: holds another image; expected one; rename it",
-        "MissingOutputException in rule train in file train.smk, line 3:\nfiles missing",
-        "Removing output files of failed job train since they might be corrupted:\na.png",
-    ],
-)
-def test_all_else_stays(message):
-    assert messages(message) == message
 
 
 def test_only_the_terminal_is_made_short():

@@ -98,14 +98,6 @@ def stopped_while_it_trains(small: Workspace, how: signal.Signals) -> bool:
 
 
 @pytest.mark.slow
-def test_forced_trainings_take_their_steps(small: Workspace):
-    messages = small.succeed("--forcerun", "train", "--", MODEL)
-    assert "no training is needed" not in messages
-    small.path(MODEL).unlink()
-    assert "no training is needed" in small.succeed()
-
-
-@pytest.mark.slow
 def test_a_damaged_network_fails_its_renders_and_comes_back(small: Workspace):
     before = contents(small)
     model = small.path(MODEL)
@@ -122,22 +114,6 @@ def test_a_damaged_network_fails_its_renders_and_comes_back(small: Workspace):
     model.unlink()
     small.succeed()
     assert contents(small) == before
-
-
-@pytest.mark.slow
-def test_a_damaged_classifier_comes_back(full: Workspace):
-    before = contents(full)
-    model = full.path("results/classifiers/bars/model.safetensors")
-    content = bytearray(model.read_bytes())
-    content[-1] ^= 1
-    model.write_bytes(content)
-    for _ in range(2):
-        done = full.run("classifiers")
-        assert done.returncode != 0, done.stdout
-        assert re.search(r"^evaluate_classifier bars: .*remove it", done.stdout, re.MULTILINE)
-    model.unlink()
-    full.succeed("classifiers")
-    assert contents(full) == before
 
 
 @pytest.mark.slow

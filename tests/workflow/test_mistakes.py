@@ -26,17 +26,6 @@ def test_in_the_config(workspace):
 
 
 @pytest.mark.slow
-def test_on_the_command_line(workspace):
-    fails_saying(
-        workspace,
-        "--config: image: nowhere.jpg: no such file; expected the path of an image; write it"
-        f" relative to the working directory, {workspace.folder}",
-        "--config: training.steps: 'many'; expected a whole number >= 1",
-        arguments=("--config", "image=nowhere.jpg", "training={steps: many}"),
-    )
-
-
-@pytest.mark.slow
 def test_in_an_image(workspace):
     """A job finds it: other jobs finish, and the terminal and the log show the error."""
     workspace.path("broken.png").write_bytes(workspace.path("tiny.png").read_bytes()[:300])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from complaints import changed, complaints, read
+from complaints import complaints, read
 from PIL import Image, ImageDraw
 
 import resize
@@ -161,13 +161,6 @@ def test_own_image_has_a_size_and_a_name(written):
     written |= {"size": [30, 20], "mode": "bilevel", "threshold": 0.3}
     image = read(written)["images"]["second"]
     assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
-    written["size"] = 4000
-    (enlarged, *_) = read(written)["notes"]
-    assert "enlarged to 4000 x 3000" in enlarged and "more detail" not in enlarged
-    written["size"] = int(re.findall(r"size=(\d+)", enlarged)[0])
-    assert "trained at that size" in read(written)["notes"][0]
-    written["size"] = 0
-    assert complaints(written)[0].startswith("config.yaml: size: 0; expected a whole")
     written |= {"size": "tall", "name": "a/b"}
     messages = complaints(written)
     assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
@@ -175,18 +168,6 @@ def test_own_image_has_a_size_and_a_name(written):
     del written["size"]
     written |= {"tiles": {"size": 100}, "name": "tiled"}
     assert "size" not in read(written)["images"]["tiled"]
-
-
-def test_images_are_trained_as_what_they_are_unless_somebody_chose(written):
-    """The kind is detected in the resized image when training starts: see `with_choices_for`."""
-    written["image"] = "tiny.png"
-    written["fields"]["plain"]["training"] = {"detail_share": 0.3}
-    found = read(written)
-    shares = [field["training"]["detail_share"] for field in found["fields"].values()]
-    assert shares == ["auto", 0.3]
-    assert "preset=line_art for a drawing" in found["notes"][1]
-    changed(written, "training.detail_share", 0.2)
-    assert read(written)["fields"]["siren"]["training"]["detail_share"] == 0.2
 
 
 def test_slug():

@@ -48,18 +48,6 @@ def another_snakemake(folder):
     return process
 
 
-def test_a_first_run_has_nothing_to_clear(tmp_path):
-    owner, cleared = startup.clear_stale_locks(tmp_path / "new")
-    assert owner and not cleared
-    assert not owner.closed
-
-
-def test_locks_show_that_others_are_at_work(folder):
-    assert not startup.others_are_at_work(folder)
-    leave_lock(folder)
-    assert startup.others_are_at_work(folder)
-
-
 def test_locks_of_a_killed_run_are_removed(folder):
     another = another_snakemake(folder)
     lock = leave_lock(folder)
@@ -75,15 +63,6 @@ def test_locks_of_a_live_run_stay(folder):
     _owner, cleared = startup.clear_stale_locks(folder)
     assert not cleared and lock.exists()
     another.communicate("")
-
-
-def test_locks_stay_while_any_of_several_runs_lives(folder):
-    first, second = another_snakemake(folder), another_snakemake(folder)
-    first.communicate("")
-    lock = leave_lock(folder)
-    _owner, cleared = startup.clear_stale_locks(folder)
-    assert not cleared and lock.exists()
-    second.communicate("")
 
 
 def test_locks_that_may_be_another_machines_stay(folder):
@@ -122,14 +101,7 @@ def test_requirements_are_those_of_the_project():
 
 @pytest.mark.parametrize(
     ("version", "extra"),
-    [
-        (0, ""),
-        (11080, ""),
-        (12000, "cuda12"),
-        (12090, "cuda12"),
-        (13010, "cuda13"),
-        (14000, "cuda13"),
-    ],
+    [(0, ""), (11080, ""), (12090, "cuda12"), (13010, "cuda13"), (14000, "cuda13")],
 )
 def test_cupy_is_chosen_by_the_driver(version, extra):
     assert install.extra_for_driver(version) == extra

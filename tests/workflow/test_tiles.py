@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from PIL import Image
 from workspace import ROOT, Workspace, without_kernels
 
@@ -154,15 +153,6 @@ def test_another_field_unpacks_nothing_again(tiled):
 
 
 @pytest.mark.slow
-def test_another_measure_trains_nothing_again(tiled):
-    before = tiled.settings
-    tiled.settings = before | {"evaluate": {"max_megapixels": 1}}
-    planned = tiled.planned()
-    tiled.settings = before
-    assert set(planned) == {"overview", "evaluate_tiles", "summarize", "report"}
-
-
-@pytest.mark.slow
 def test_tiles_in_black_and_white(workspace: Workspace):
     """Tiles of two levels, beside an image without tiles."""
     line = np.zeros((20, 40), np.uint8)
@@ -183,9 +173,6 @@ def test_tiles_in_black_and_white(workspace: Workspace):
     [
         ({"tiles": {"size": 36, "overlap": 13}}, "tiles.overlap: 13; expected at most 12 pixels"),
         ({"tiles": {"size": 64}}, "tiles.size: 64; expected less than the image's longer side"),
-        ({"tiles": {"size": 16, "overlap": 0}}, "tiles.overlap: 0; expected a whole number"),
-        ({"tiles": {"size": 8}}, "tiles.size: 8; expected a whole number of pixels from 16"),
-        ({"tiles": {}}, "tiles.size: missing; expected a whole number of pixels"),
         ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write {size: 1024}"),
         ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected tiles without size"),
         ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not an image"),
@@ -275,13 +262,3 @@ def test_no_job_holds_a_large_image(tmp_path):
     small_mb = peak_mb(tmp_path / "small", 6000, 600)
     large_mb = peak_mb(tmp_path / "large", 6000, 6000)
     assert large_mb - small_mb < 60
-
-
-def test_the_page_s_settings_are_valid(tmp_path, monkeypatch):
-    """The settings in docs/large_images.md are valid."""
-    page = (ROOT / "docs/large_images.md").read_text()
-    monkeypatch.chdir(tmp_path)
-    Image.new("RGB", (1200, 900)).save("survey.tif")
-    written = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
-    settings = {"fields": {"siren": {"type": "siren"}}} | written
-    assert read_settings(settings, lambda place: "config.yaml")["images"]["survey"]["tiles"]

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from compare import MEASURES, TableRow, main, on_each_image, read_table, spread
+from compare import main, read_table
 from neuralfield.system.errors import InputError
 
 HEADER = (
@@ -69,11 +69,6 @@ def test_means_spreads_and_ranks(compared):
     assert float(four["train_seconds_sd"]) == 0
 
 
-def test_one_run_has_no_spread(compared):
-    (only,), _ = compared([run("a", 4, 0, 40)])
-    assert (only["runs"], only["psnr_db_mean"], only["psnr_db_sd"]) == ("1", "40.0", "")
-
-
 def test_equal_scores_share_a_rank(compared):
     overall, by_image = compared([run("a", 4, 0, 30), run("a", 8, 0, 30), run("a", 9, 0, 20)])
     assert [row["rank"] for row in by_image] == ["1.5", "1.5", "3.0"]
@@ -97,12 +92,6 @@ def test_names_stay_as_they_are(tmp_path):
     (row,) = read_table(path)
     assert (row["image"], row["base_field"], row["setting_width"]) == ("nan", "2024", "4")
     assert row["upscale_psnr_db"] is None
-
-
-def test_nobody_has_a_number():
-    row: TableRow = dict.fromkeys(MEASURES)
-    assert spread([row, row])["psnr_db_mean"] is None
-    assert on_each_image([]) == []
 
 
 @pytest.mark.parametrize(

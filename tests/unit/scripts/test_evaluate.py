@@ -115,11 +115,6 @@ def test_a_huge_source_is_reduced_first(tmp_path):
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (30, 20)
 
 
-def test_a_source_reduced_below_the_training_size_is_not_compared(tmp_path):
-    numbers = evaluate(tmp_path, smooth_image(60, 40), 30, max_megapixels=100e-6)
-    assert numbers["upscale_psnr_db"] is None
-
-
 @pytest.mark.parametrize("size", [20, None])
 def test_a_black_and_white_source_counts_wrong_pixels(tmp_path, size):
     numbers = evaluate(tmp_path, smooth_image(40, 40, "bilevel", 1), size)
@@ -143,11 +138,6 @@ def test_the_record_is_passed_on(tmp_path):
     }
     assert (numbers["image"], numbers["field"]) == ("waves", "siren")
     assert numbers["parameters"] == (2 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3)
-
-
-def test_a_network_that_was_not_trained_here_has_no_record(tmp_path):
-    numbers = evaluate(tmp_path, smooth_image(12, 12), None, record=None)
-    assert numbers["steps"] is numbers["device"] is numbers["versions"] is None
 
 
 def test_identical_images_stay_valid_json(tmp_path, monkeypatch):

@@ -62,13 +62,6 @@ def test_a_pyramid_is_the_render(tmp_path, mode):
     assert {path.name for path in folder.iterdir()} == {"image.dzi", "image_files", "index.html"}
 
 
-def test_photographs_are_stored_as_jpeg(tmp_path):
-    model, folder = make_model(tmp_path), tmp_path / "pyramid"
-    pyramid.main(model, image="cub", field="siren", pyramid=folder, size=WIDTH, device="cpu")
-    off = finest(folder).astype(int) - rendered(model, 8)
-    assert np.abs(off).mean() < 2 and list(folder.rglob("*.jpg"))
-
-
 @pytest.mark.parametrize("kind", Kind)
 def test_only_photographs_are_stored_with_loss(tmp_path, kind):
     model, folder = make_model(tmp_path), tmp_path / "pyramid"

@@ -172,17 +172,6 @@ def test_a_page_of_many_kinds_of_networks(results):
     assert page.tags.count("video") == 1
 
 
-def test_what_a_correction_of_renders_gains_and_takes_is_shown(results):
-    image_name = add_image(results, "cub")
-    add_field(results, "cub", "plain", image_name)
-    text, page = write(results)
-    assert "Uncorrected" not in page.text
-    more = {"upscale_uncorrected_psnr_db": 26.1, "residual_values": 1234}
-    add_field(results, "cub", "corrected", image_name, **more)
-    text, page = write(results)
-    assert "Uncorrected" in page.text and "26.1\xa0dB" in text and "1,234" in page.text
-
-
 def test_the_page_needs_nothing_beside_it(results):
     image_name = add_image(results, "cub")
     add_field(results, "cub", "siren", image_name)
@@ -337,38 +326,3 @@ def test_what_strangers_files_say_is_escaped(results):
     assert page.tags.count("script") == 1 and page.tags.count("style") == 1
     assert "<img src=x" not in text and "<svg onload" not in text
     assert "evil()>" not in text
-
-
-def test_a_type_without_a_description_is_named(results):
-    image_name = add_image(results, "cub")
-    add_field(results, "cub", "new", image_name)
-    assert "wavelets" in write(results, {"fields": {"new": {"type": "wavelets"}}})[1].text
-
-
-@pytest.mark.parametrize(
-    ("redraw_db", "words"),
-    [(25.0, "comes closest"), (22.52, "does as well"), (20.0, "2.5\xa0dB closer to the original")],
-)
-def test_the_finding_is_honest(results, redraw_db, words):
-    image_name = add_image(results, "cub")
-    add_field(results, "cub", "siren", image_name, upscale_psnr_db=redraw_db)
-    assert words in re.sub(r"\s*\n\s*", " ", write(results)[0])
-
-
-def test_many_networks_reuse_the_colours(results):
-    image_name = add_image(results, "cub")
-    for number in range(10):
-        add_field(results, "cub", f"field_{number}", image_name, upscale_psnr_db=20.0 + number)
-    sections = gather(report.own_networks(**inputs(results)))
-    assert [network.colour for network in sections[0].networks] == [*range(8), 0, 1]
-    assert sections[0].best.name == "field_9"
-    assert "field_<wbr>9" in write(results)[0]
-
-
-def test_one_network_keeps_its_colour_over_images(results):
-    for image, fields in {"one": ("a", "b"), "two": ("b",)}.items():
-        image_name = add_image(results, image)
-        for field in fields:
-            add_field(results, image, field, image_name)
-    first, second = gather(report.own_networks(**inputs(results)))
-    assert first.networks[1].colour == second.networks[0].colour == 1

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-import report
 from reporting.embedded import most_detailed_box
-from reporting.page import device_name, duration, in_full
 from reporting.plots import Curve, inline_svg, learning_curves
 
 
@@ -46,29 +44,3 @@ def test_curves_take_everything_from_the_page():
 def test_a_curve_of_one_point_or_none(x):
     curve = Curve(0, np.array(x), np.array([5.0]))
     assert inline_svg(learning_curves([curve], "steps"), "name").startswith("<svg")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (None, "–"),
-        (0.00064, "640 µs"),
-        (0.0015, "1.5 ms"),
-        (0.0154, "15 ms"),
-        (2.04, "2.0 s"),
-        (42, "42 s"),
-        (200, "3 min 20 s"),
-        (18180, "5 h 3 min"),
-    ],
-)
-def test_durations(seconds, words):
-    assert duration(seconds).replace("\xa0", " ") == words
-
-
-def test_numbers_in_words():
-    assert in_full(98752) == "98,752"
-    assert in_full(0) == "0"
-    assert report.gain(-0.84) == "−0.8\xa0dB"
-    assert report.gain(6.37) == "+6.4\xa0dB"
-    assert report.similarity(None) == "–"
-    assert device_name("AMD EPYC 7B13 64-Core Processor") == "AMD EPYC 7B13"

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from test_compare import HEADER
-from test_report import TEMPLATE, ParsedPage, add_field, add_image, inputs
+from test_report import TEMPLATE, ParsedPage, inputs
 
 import compare
 import report
@@ -68,14 +68,6 @@ def test_a_lead_is_put_beside_what_a_seed_changes(sweep, tmp_path):
     assert "± 0.71" in page.text
 
 
-def test_one_seed_is_reported_to_prove_little(sweep, tmp_path):
-    made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
-    assert gathered(made).seed_sd_db is None
-    text, _ = page_of(made, tmp_path)
-    assert "There is one random seed for each network and image" in text
-    assert "±" not in text
-
-
 def test_a_shared_rank_and_missing_runs_are_reported(sweep, tmp_path):
     made = sweep(
         ("a", 4, 0, 20), ("a", 8, 0, 21), ("b", 4, 0, 21), ("b", 8, 0, 20), ("b", 8, 1, 20)
@@ -108,14 +100,6 @@ def test_forty_networks_have_a_colour_each(sweep, tmp_path):
     assert "url(" not in re.sub(r"url\(#", "", text)
     assert len(page.ids) == len(set(page.ids))
     assert text.count("<title>width 40: A</title>") == 2
-
-
-def test_sweeps_stand_beside_other_networks(sweep, tmp_path):
-    results = tmp_path / "results"
-    add_field(results, "cub", "siren", add_image(results, "cub"))
-    made = sweep(("a", 4, 0, 20), ("a", 8, 0, 21))
-    _, page = page_of(made, tmp_path)
-    assert {"picture-1", "sweep-1", "results"} <= set(page.ids)
 
 
 def test_names_are_escaped(sweep, tmp_path):

@@ -11,7 +11,7 @@ from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.errors import InputError
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
-from timelapse import choose_steps, label_of, main
+from timelapse import choose_steps, main
 
 STEPS = [0, 1, 2, 5, 10, 20, 50, 100]
 
@@ -59,12 +59,6 @@ def test_every_format_shows_every_snapshot(run):
         assert len(list(ImageSequence.Iterator(animation))) == len(STEPS)
 
 
-def test_the_label_can_be_left_out(run):
-    timelapse(run, "with.gif", frames=2)
-    timelapse(run, "without.gif", frames=2, label=False)
-    assert (run / "with.gif").read_bytes() != (run / "without.gif").read_bytes()
-
-
 def test_steps_are_spread_in_their_logarithm_with_both_ends():
     assert choose_steps(STEPS, 4) == [0, 5, 20, 100]
     assert choose_steps(STEPS, 1) == [0, 100]
@@ -80,12 +74,6 @@ def test_steps_are_spread_in_their_logarithm_with_both_ends():
 def test_no_snapshots_is_reported_plainly():
     with pytest.raises(InputError, match="no snapshots"):
         choose_steps([], 3)
-
-
-def test_labels_take_the_nearest_row_of_the_history():
-    learning = {"step": np.array([1.0, 100, 1234]), "psnr_db": np.array([5.0, 20.04, 31.16])}
-    assert label_of(1300, learning) == "step 1,300  31.2 dB"
-    assert label_of(0, learning) == "step 0  5.0 dB"
 
 
 @pytest.mark.parametrize("damage", [None, {"sha256": {}}, {"sha256": 3}, {"psnr_db": []}])

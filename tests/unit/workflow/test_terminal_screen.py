@@ -17,7 +17,6 @@ from entry.progress import Progress, progress_path
 from jobs import failures
 from terminal import results_table
 from terminal.bars import Bars
-from terminal.dry_run import summary
 from terminal.planned import PlannedJob, Work, work_of
 from terminal.run import Run
 from terminal.screen import Screen, take_over
@@ -200,30 +199,6 @@ def test_a_job_that_ctrl_c_has_ended_is_no_error(screen, folder, end, lines):
     assert len(shown(screen).splitlines()) - before == lines
 
 
-def test_a_line_is_one_write(screen, folder):
-    """Otherwise lines that several jobs print at the same time would be mixed up."""
-    begin(screen)
-    before = screen.usual.stream.writes
-    screen.emit(record("Sweep widths: 4 runs.", path=str(folder / "common.smk")))
-    failed = {"rule_name": "train", "jobid": 2, "log": ["logs/cub/siren/train.log"]}
-    screen.emit(record("Error", LogEvent.JOB_ERROR, level=logging.ERROR, **failed))
-    assert screen.usual.stream.writes - before == 2
-    assert len(shown(screen).splitlines()) == 3
-
-
-def test_what_is_said_before_jobs_are_run_is_left_alone(screen):
-    screen.emit(record("Unlocked working directory."))
-    assert shown(screen) == "Unlocked working directory.\n"
-
-
-def test_nothing_to_do_is_one_line(screen):
-    screen.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED))
-    screen.emit(record("Building DAG of jobs..."))
-    screen.emit(record(terminal.screen.NOTHING_TO_BE_DONE_MSG))
-    (line,) = shown(screen).splitlines()
-    assert line.startswith("Nothing to be done")
-
-
 def test_a_pipe_has_a_heartbeat(screen, monkeypatch):
     begin(screen)
     screen.run.start(2)
@@ -255,12 +230,6 @@ def test_a_dry_run_says_what_would_be_made_and_how_long_it_takes(screen):
         "  cub / siren: train, evaluate, render, timelapse, view",
         "  all networks: report (it is forced to run again)",
     ]
-
-
-def test_a_dry_run_of_many_networks_is_short(folder):
-    each = [job(n, "train", wildcards={"image": f"i{n}", "field": "f"}) for n in range(1000)]
-    lines = summary(Run(each, Durations())).splitlines()
-    assert len(lines) == 22 and lines[-2] == "  and 981 more"
 
 
 @pytest.mark.parametrize("asked", ["verbose", "quiet", "printshellcmds", "debug_dag"])
@@ -392,14 +361,3 @@ def test_the_table_of_results(folder):
     heads, *rows = results_table.table(Path("results"), networks)
     assert "redraw, dB  uncorrected, dB" in heads
     assert "21.30            20.04  back" in rows[0] and "20.04" not in rows[1]
-
-
-def test_a_rule_that_is_not_known_names_what_it_has_made():
-    cub = {"image": "cub"}
-    jobs = [
-        job(1, "find_edges", ["edges.png", "edges.npy"], wildcards=cub),
-        job(2, "report", ["r"]),
-    ]
-    run = Run(jobs, Durations())
-    assert run.finish(1) == "cub: made edges.png and edges.npy"
-    assert run.finish(2) is None and run.finish(2) is None and run.ended_count == 2
