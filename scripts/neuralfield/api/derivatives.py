@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.api.forward import network_values
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.device import Array, namespace_of
 
@@ -53,7 +52,7 @@ class Jet:
 
 @dataclass(frozen=True)
 class JetArithmetic:
-    """Implementation of `neuralfield.api.forward.Arithmetic` for jets.
+    """Implementation of `neuralfield.nn.arithmetic.Arithmetic` for jets.
 
     `arrays` are the network's arrays by name.
     """
@@ -124,7 +123,6 @@ def derivatives(network: CoordinateNetwork, xy: Array) -> tuple[Array, Array]:
     xp = namespace_of(xy)
     first = xp.zeros((2, *xy.shape), xy.dtype)
     first[0, :, 0] = first[1, :, 1] = 1
-    found = network_values(
-        network, Jet(xy, first, xp.zeros_like(first)), JetArithmetic(network.arrays)
-    )
+    jet = Jet(xy, first, xp.zeros_like(first))
+    found = network.formula(jet, JetArithmetic(network.arrays))
     return xp.moveaxis(found.first, 0, -1), xp.moveaxis(found.second, 0, -1)

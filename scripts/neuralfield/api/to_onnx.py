@@ -11,7 +11,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from neuralfield import __version__
-from neuralfield.api.forward import network_values
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
@@ -52,7 +51,7 @@ class Node:
 
 
 class Graph:
-    """A graph under construction; implements `neuralfield.api.forward.Arithmetic`."""
+    """A graph under construction; implements `neuralfield.nn.arithmetic.Arithmetic`."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -100,7 +99,7 @@ class Graph:
 def write_onnx(path: Path, network: CoordinateNetwork, model: Model) -> None:
     """Write a network in float32, with the settings of its model as metadata."""
     graph = Graph(network.arrays)
-    values = network_values(network, Node(graph, "xy"), graph)
+    values = network.formula(Node(graph, "xy"), graph)
     graph.nodes.append(helper.make_node("Identity", [values.name], ["values"]))
     sides = {"xy": ["n", 2], "values": ["n", model.channels]}
     ends = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in sides.items()]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import torch
 
-from neuralfield.api.forward import network_values
 from neuralfield.fields import CoordinateNetwork
 
 
@@ -17,7 +16,7 @@ class TorchField(torch.nn.Module):
 
     def __init__(self, network: CoordinateNetwork) -> None:
         super().__init__()
-        self.formula = network
+        self.network = network
         for name, array in network.arrays.items():
             *folders, last = name.split(".")
             module: torch.nn.Module = self
@@ -33,11 +32,11 @@ class TorchField(torch.nn.Module):
 
     def forward(self, xy: torch.Tensor) -> torch.Tensor:
         """Compute the values at positions, in the precision of the parameters."""
-        return network_values(self.formula, xy, _TorchArithmetic(self))
+        return self.network.formula(xy, _TorchArithmetic(self))
 
 
 class _TorchArithmetic:
-    """Implementation of `neuralfield.api.forward.Arithmetic` for PyTorch tensors."""
+    """Implementation of `neuralfield.nn.arithmetic.Arithmetic` for PyTorch tensors."""
 
     def __init__(self, module: TorchField) -> None:
         self._arrays = {**dict(module.named_parameters()), **dict(module.named_buffers())}

@@ -5,36 +5,25 @@ from typing import Any
 
 from neuralfield.engines.complex_layers import ComplexTensor, complex_layer, real_layer
 from neuralfield.fields import CoordinateNetwork
-from neuralfield.fields.cafe import FourierChebyshev, Product
-from neuralfield.fields.coordinate_network import CornerBias, FourierFeatures, Identity
+from neuralfield.fields.coordinate_network import OUTPUTS
 from neuralfield.fields.hashgrid import HashEncoding, Level
-from neuralfield.fields.wire import ComplexLinear, Gabor
+from neuralfield.fields.wire import ComplexLinear
 from neuralfield.nn.blocks import Blocks
+from neuralfield.nn.layers import (
+    ACTIVATIONS_WITH_KEPT_DERIVATIVES as ACTIVATIONS_WITH_KEPT_DERIVATIVES,
+)
+from neuralfield.nn.layers import KERNEL_ACTIVATIONS as ACTIVATIONS
 from neuralfield.nn.layers import Layer, Nonlinearity
+from neuralfield.nn.losses import LOSSES
+from neuralfield.nn.schedules import SCHEDULES as SCHEDULES
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 TILE_ROWS = 64
 """Rows of the tiles that a batch is divided into. A tile has all points of its pixels."""
 
-_ENCODINGS = {
-    Identity: "identity",
-    CornerBias: "corners",
-    FourierFeatures: "fourier",
-    HashEncoding: "hashgrid",
-    FourierChebyshev: "chebyshev",
-}
-ENCODINGS = tuple(_ENCODINGS.values())
-ACTIVATIONS = (
-    *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
-    *("product", "gabor"),
-)
-OUTPUTS = ("linear", "sigmoid")
-LOSSES = ("mse", "binary_cross_entropy", "huber")
-SCHEDULES = ("constant", "cosine", "exponential")
-"""Names of everything that kernels have code for; kernels identify each by its index."""
-
-ACTIVATIONS_WITH_KEPT_DERIVATIVES = ("sine", "variable sine", "gaussian", "gabor")
-"""Activations whose derivatives cannot be computed from their values, so that both are stored."""
+ENCODINGS = ("identity", "corners", "fourier", "hashgrid", "chebyshev")
+"""Names of the encodings that kernels have code for; they identify each by its index, as they do
+activations, outputs, losses and schedules."""
 
 MIXED_GRADIENT_SCALE = 1024.0
 """Factor on gradients of the loss while they are stored as fp16, which keeps small gradients above
@@ -176,8 +165,7 @@ class BatchPlan:
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     """Make the plan of a network."""
     layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
-    kind = type(network.encoding)
-    encoding = _ENCODINGS.get(kind, kind.__name__)
+    encoding = network.encoding.name
     levels = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
     output, names = network.output, tuple(network.parameters)
     plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
@@ -209,13 +197,10 @@ def _layer_plan(layer: Layer, activation: Nonlinearity | None) -> LayerPlan:
     fan_out, has_bias = layer.fan_out, layer.bias is not None
     if activation is None:
         return LayerPlan(layer.fan_in, fan_out, has_bias, None, 1.0)
-    factors = activation.factors if isinstance(activation, Product) else 1
-    scale = 0.0
-    if isinstance(activation, Gabor):
-        scale = float(activation.scale)
-        fan_out *= 1 if activation.is_complex else 2
-    name, frequency = activation.name, float(activation.frequency)
-    return LayerPlan(layer.fan_in, fan_out, has_bias, name, frequency, factors, scale)
+    if activation.wavelet_scale and not isinstance(layer, ComplexLinear):
+        fan_out *= 2  # the wavelet of a real number is complex
+    numbers = float(activation.frequency), activation.factors, float(activation.wavelet_scale)
+    return LayerPlan(layer.fan_in, fan_out, has_bias, activation.name, *numbers)
 
 
 def _complex_tensors(network: CoordinateNetwork) -> list[ComplexTensor]:

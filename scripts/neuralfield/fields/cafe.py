@@ -2,11 +2,17 @@
 frequency encoding for implicit neural representations with Fourier-Chebyshev features", CVPR 2026).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, FourierFeatures
+from neuralfield.fields.coordinate_network import (
+    CoordinateNetwork,
+    Encoding,
+    FourierFeatures,
+    fourier_formula,
+)
 from neuralfield.fields.settings import (
     FieldSettings,
     frequency_count,
@@ -16,7 +22,8 @@ from neuralfield.fields.settings import (
 )
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Activation, Layer, Nonlinearity, make_layers, plain_weights
+from neuralfield.nn.arithmetic import Arithmetic, Value
+from neuralfield.nn.layers import Activation, Nonlinearity, make_layers, plain_weights
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
 from neuralfield.system.settings import setting
@@ -33,6 +40,7 @@ class FourierChebyshev(Encoding):
     frequencies: Array
     """Shape (2, count); see `neuralfield.fields.coordinate_network.FourierFeatures`."""
     degree: int
+    name = "chebyshev"
 
     @property
     def size(self) -> int:
@@ -52,17 +60,28 @@ class FourierChebyshev(Encoding):
             before, polynomial = polynomial, 2 * coordinates * polynomial - before
         return xp.concatenate(parts, axis=1)
 
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        parts, before, polynomial = [fourier_formula(xy, f)], xy, xy * 0.0 + 1.0
+        for _ in range(self.degree + 1):
+            parts.append(polynomial)
+            before, polynomial = polynomial, xy * 2.0 * polynomial - before
+        return f.concatenate(parts)
+
 
 @dataclass(frozen=True)
-class Product:
+class Product(Nonlinearity):
     """Elementwise product of the `factors` equal parts of a layer's output."""
 
     factors: int
-    frequency = 1.0
     name = "product"
 
-    def after(self, layer: Layer, x: Tensor) -> Tensor:
-        return ops.product_of_parts(layer(x), self.factors)
+    def apply(self, z: Tensor) -> Tensor:
+        return ops.product_of_parts(z, self.factors)
+
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        width = fan_out // self.factors
+        parts = [f.columns(z, i * width, (i + 1) * width) for i in range(self.factors)]
+        return math.prod(parts[1:], start=parts[0])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from neuralfield.nn import ops
+from neuralfield.nn.arithmetic import Arithmetic, Value
 from neuralfield.nn.layers import Layer, Nonlinearity
 from neuralfield.nn.network import Network
 from neuralfield.nn.tensor import Tensor
@@ -20,6 +21,9 @@ _SIGMOID_MARGIN = 1e-6
 
 class Encoding(ABC):
     """Maps positions to the inputs of the first layer."""
+
+    name: str
+    """The name by which engines know it."""
 
     @property
     @abstractmethod
@@ -45,10 +49,16 @@ class Encoding(ABC):
     def __call__(self, coordinates: Array) -> Array | Tensor:
         """Return the encoded positions: a tensor if the encoding is trainable, else an array."""
 
+    @abstractmethod
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        """Compute the same as a call, by the operators of `xy`."""
+
 
 @dataclass
 class Identity(Encoding):
     """The coordinates themselves."""
+
+    name = "identity"
 
     @property
     def size(self) -> int:
@@ -56,6 +66,9 @@ class Identity(Encoding):
 
     def __call__(self, coordinates: Array) -> Array:
         return coordinates
+
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        return xy
 
 
 @dataclass
@@ -69,6 +82,7 @@ class CornerBias(Encoding):
 
     width: int
     height: int
+    name = "corners"
 
     @property
     def size(self) -> int:
@@ -80,6 +94,13 @@ class CornerBias(Encoding):
         for axis in range(2):
             inputs[:, axis + 1] = self.along(axis, coordinates[:, axis])
         return inputs
+
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        inputs = [f.columns(xy, 0, 1) * 0.0 + 1.0]
+        for axis, side in enumerate((self.width, self.height)):
+            position = f.columns(xy, axis, axis + 1) * float(max(self.width, self.height))
+            inputs.append((position + float(side - 1)) * (0.5 / max(side - 1, 1)))
+        return f.concatenate(inputs)
 
     def along(self, axis: int, positions: Array) -> Array:
         """Compute u from positions x if `axis` is 0, or v from positions y if it is 1."""
@@ -93,6 +114,7 @@ class FourierFeatures(Encoding):
 
     frequencies: Array
     """The matrix B, shape (2, count), in cycles per unit of the coordinates; it is not trained."""
+    name = "fourier"
 
     @property
     def size(self) -> int:
@@ -109,6 +131,18 @@ class FourierFeatures(Encoding):
         phase = coordinates.dtype.type(2 * math.pi) * (coordinates @ self.frequencies)
         return xp.concatenate([xp.sin(phase), xp.cos(phase)], axis=1)
 
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        return fourier_formula(xy, f)
+
+
+def fourier_formula(xy: Value, f: Arithmetic) -> Value:
+    """Compute `FourierFeatures`."""
+    phase = (xy @ f.parameter("encoding.frequencies")) * (2 * math.pi)
+    return f.concatenate([f.sin(phase), f.cos(phase)])
+
+
+OUTPUTS = ("linear", "sigmoid")
+
 
 @dataclass(frozen=True)
 class Output:
@@ -120,8 +154,8 @@ class Output:
     steepness: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.name not in ("linear", "sigmoid"):
-            raise ConfigError("fields: output", repr(self.name), "linear or sigmoid")
+        if self.name not in OUTPUTS:
+            raise ConfigError("fields: output", repr(self.name), " or ".join(OUTPUTS))
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Compute z from values; for a sigmoid, values are first clipped to [1e-6, 1 - 1e-6]."""
@@ -135,6 +169,12 @@ class Output:
         if self.name == "sigmoid":
             return ops.sigmoid(z, self.steepness)
         return ops.add(ops.multiply(z, 0.5), 0.5)
+
+    def formula(self, z: Value, f: Arithmetic) -> Value:
+        """Compute the value from z."""
+        if self.name == "sigmoid":
+            return f.tanh(z * (0.5 * self.steepness)) * 0.5 + 0.5
+        return z * 0.5 + 0.5
 
 
 class CoordinateNetwork(Network[Layer]):
@@ -166,6 +206,23 @@ class CoordinateNetwork(Network[Layer]):
         for layer, activation in zip(self.layers[:-1], self.activations, strict=True):
             x = activation.after(layer, x)
         return self.output(self.layers[-1](x))
+
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        """Compute the same by the operators of `xy`, the positions, and the functions of `f`."""
+        x = self.encoding.formula(xy, f)
+        for index, activation in enumerate(self.activations):
+            z = self._layer_formula(index, x, f, activation.layer_factor)
+            x = activation.formula(z, self.layers[index].fan_out, f)
+        return self.output.formula(self._layer_formula(len(self.layers) - 1, x, f, 1.0), f)
+
+    def _layer_formula(self, index: int, x: Value, f: Arithmetic, scale: float) -> Value:
+        layer = self.layers[index]
+        arrays = {name: f.parameter(f"layers.{index}.{name}") for name in layer.parameters}
+        weight, bias = layer.matrix(arrays, f), arrays.get("bias")
+        if scale != 1:
+            weight, bias = weight * scale, None if bias is None else bias * scale
+        z = x @ weight
+        return z if bias is None else z + bias
 
     @property
     def parameters(self) -> dict[str, Tensor]:

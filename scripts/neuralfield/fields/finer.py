@@ -9,20 +9,25 @@ from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.siren import SineField, initial_weight_scale
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Layer
+from neuralfield.nn.arithmetic import Arithmetic, Value
+from neuralfield.nn.layers import Nonlinearity
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
-class VariableSine:
+class VariableSine(Nonlinearity):
     """sin(frequency * (|z| + 1) * z) of a layer's output z."""
 
     frequency: float
     name = "variable sine"
+    multiplies_layer = False
 
-    def after(self, layer: Layer, x: Tensor) -> Tensor:
-        return ops.variable_sine(layer(x), self.frequency)
+    def apply(self, z: Tensor) -> Tensor:
+        return ops.variable_sine(z, self.frequency)
+
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        return f.sin((f.absolute(z) + 1.0) * self.frequency * z)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,7 @@ from neuralfield.fields.settings import (
     layer_width,
 )
 from neuralfield.images.image import ImageShape
-from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers, plain_weights
-
-_INITIALIZERS = INITIALIZERS | {"relu": plain_weights}
-"""Initializer of each activation. For relu, initial weights are smaller than in other networks:
-with He's initialization, the initial function, a sum of many frequencies, hinders the fit."""
+from neuralfield.nn.layers import ACTIVATIONS, Activation, make_layers, plain_weights
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,9 @@ class Fourier(FieldSettings):
 
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         encoding = FourierFeatures(generator.normal(0, self.scale, size=(2, self.frequencies)))
-        layers = make_layers(self.weight_shapes(shape), _INITIALIZERS[self.activation], generator)
+        # with He's initialization for relu, the initial sum of many frequencies hinders the fit
+        usual = ACTIVATIONS[self.activation].initializer
+        initializer = plain_weights if self.activation == "relu" else usual
+        layers = make_layers(self.weight_shapes(shape), initializer, generator)
         activations = [Activation(self.activation)] * self.hidden_layers
         return self.network(encoding, layers, activations)

@@ -9,20 +9,24 @@ from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Layer, make_layers, plain_weights
+from neuralfield.nn.arithmetic import Arithmetic, Value
+from neuralfield.nn.layers import Nonlinearity, make_layers, plain_weights
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.settings import setting
 
 
 @dataclass(frozen=True)
-class Bell:
+class Bell(Nonlinearity):
     """exp(-(frequency * z) ** 2) of a layer's output z."""
 
     frequency: float
     name = "gaussian"
 
-    def after(self, layer: Layer, x: Tensor) -> Tensor:
-        return ops.gaussian(layer(x, self.frequency))
+    def apply(self, z: Tensor) -> Tensor:
+        return ops.gaussian(z)
+
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        return f.exp(z * z * -1.0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from neuralfield.fields.settings import FieldSettings, activation_choice, layer_
 from neuralfield.images.coordinates import extent
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
+from neuralfield.nn.arithmetic import Arithmetic, Value
 from neuralfield.nn.layers import Activation, he_weights, make_layers
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
@@ -70,6 +71,7 @@ class HashEncoding(Encoding):
 
     table: Tensor  # shape (rows, features); the features of all corners of all grids
     levels: tuple[Level, ...]
+    name = "hashgrid"
 
     @property
     def size(self) -> int:
@@ -86,6 +88,22 @@ class HashEncoding(Encoding):
     def __call__(self, coordinates: Array) -> Tensor:
         rows, weights = self.corners(coordinates)
         return ops.weighted_rows(self.table, rows, weights)
+
+    def formula(self, xy: Value, f: Arithmetic) -> Value:
+        table, unit, features = f.parameter("encoding.table"), (xy + 1.0) * 0.5, []
+        for level in self.levels:
+            position = unit * float(level.resolution)
+            cell = f.cell(position, *level.outermost_cells)
+            near, part = f.whole(cell), position - cell
+            x, y = f.columns(near, 0, 1), f.columns(near, 1, 2)
+            u, v = f.columns(part, 0, 1), f.columns(part, 1, 2)
+            total: Value = 0.0
+            for j, along_y in enumerate((1.0 - v, v)):
+                for i, along_x in enumerate((1.0 - u, u)):
+                    corner = f.rows(table, level.row_of(x + i, y + j))
+                    total = along_x * along_y * corner + total
+            features.append(total)
+        return f.concatenate(features)
 
     def corners(self, coordinates: Array) -> tuple[Array, Array]:
         """Compute the table rows and weights for the interpolation of each point.

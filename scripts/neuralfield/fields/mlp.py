@@ -7,7 +7,7 @@ import numpy as np
 from neuralfield.fields.coordinate_network import CoordinateNetwork, CornerBias, Identity
 from neuralfield.fields.settings import FieldSettings, activation_choice
 from neuralfield.images.image import ImageShape
-from neuralfield.nn.layers import INITIALIZERS, Activation, make_layers
+from neuralfield.nn.layers import ACTIVATIONS, Activation, make_layers
 from neuralfield.system.settings import setting
 
 
@@ -43,7 +43,7 @@ class Mlp(FieldSettings):
     def build(self, shape: ImageShape, generator: np.random.Generator) -> CoordinateNetwork:
         corners = self.coordinates == "corners"
         encoding = CornerBias(shape.width, shape.height) if corners else Identity()
-        initializer = INITIALIZERS[self.activation]
+        initializer = ACTIVATIONS[self.activation].initializer
         layers = make_layers(self.weight_shapes(shape), initializer, generator, bias=self.bias)
         activations = [Activation(self.activation)] * len(self.widths)
         return self.network(encoding, layers, activations)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from neuralfield.fields.coordinate_network import CoordinateNetwork, Encoding, Output
+from neuralfield.fields.coordinate_network import OUTPUTS, CoordinateNetwork, Encoding, Output
 from neuralfield.images.image import ImageShape
 from neuralfield.nn.layers import ACTIVATIONS, Layer, Nonlinearity
 from neuralfield.system.settings import Settings, setting
@@ -70,7 +70,7 @@ class FieldSettings(Settings, ABC):
         "how the last layer's z becomes a value: linear (1 + z) / 2, or sigmoid"
         " 1 / (1 + exp(-steepness z)), which keeps line art black and white; auto: linear for"
         " photographs, sigmoid for other kinds of images and for binary_cross_entropy",
-        choices=("linear", "sigmoid"),
+        choices=OUTPUTS,
         auto=True,
         config_default="auto",
     )

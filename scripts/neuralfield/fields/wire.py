@@ -12,7 +12,8 @@ from neuralfield.fields.coordinate_network import CoordinateNetwork, Identity
 from neuralfield.fields.settings import DirectField, frequency, layer_width
 from neuralfield.images.image import ImageShape
 from neuralfield.nn import ops
-from neuralfield.nn.layers import Initializer, Layer, make_linear, siren_weights
+from neuralfield.nn.arithmetic import Arithmetic, Value
+from neuralfield.nn.layers import Initializer, Layer, Nonlinearity, make_linear, siren_weights
 from neuralfield.nn.tensor import Tensor
 
 
@@ -48,6 +49,13 @@ class ComplexLinear:
             columns.append(ops.concatenate([self.imaginary, self.real], 0))
         return ops.concatenate(columns, 1)
 
+    def matrix(self, arrays: Mapping[str, Value], f: Arithmetic) -> Value:
+        real, imaginary = arrays["real"], arrays["imaginary"]
+        columns = [f.concatenate([real, imaginary * -1.0], axis=0)]
+        if not self.real_part_only:
+            columns.append(f.concatenate([imaginary, real], axis=0))
+        return f.concatenate(columns)
+
     def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor:
         """Compute scale * z as one product of real matrices."""
         weight, bias = self.weight, self.bias
@@ -56,18 +64,31 @@ class ComplexLinear:
         return ops.affine(x, weight, bias)
 
 
-@dataclass(frozen=True)
-class Gabor:
+@dataclass(frozen=True, kw_only=True)
+class Gabor(Nonlinearity):
     """exp(i frequency z - (scale |z|) ** 2) of a layer's output z, which is real or complex."""
 
     frequency: float
-    scale: float
+    wavelet_scale: float
     is_complex: bool
     name = "gabor"
+    multiplies_layer = False
 
-    def after(self, layer: Layer, x: Tensor) -> Tensor:
-        """Apply the layer to `x`, and return [real parts, imaginary parts] of the wavelets."""
-        return ops.gabor(layer(x), self.frequency, self.scale, is_complex=self.is_complex)
+    def apply(self, z: Tensor) -> Tensor:
+        """Return [real parts, imaginary parts] of the wavelets."""
+        return ops.gabor(z, self.frequency, self.wavelet_scale, is_complex=self.is_complex)
+
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        width = fan_out // 2 if self.is_complex else fan_out
+        narrowness = self.wavelet_scale**2
+        real = f.columns(z, 0, width)
+        exponent = real * real * -narrowness
+        if self.is_complex:
+            imaginary = f.columns(z, width, 2 * width)
+            exponent = exponent + imaginary * imaginary * -narrowness
+            exponent = exponent - imaginary * self.frequency
+        size, phase = f.exp(exponent), real * self.frequency
+        return f.concatenate([size * f.cos(phase), size * f.sin(phase)])
 
 
 @dataclass(frozen=True)
@@ -110,7 +131,7 @@ class Wire(DirectField):
         sizes = (self.width, shape.channels)
         layers.append(_complex_linear(sizes, hidden, generator, real_part_only=True))
         wavelets = [
-            Gabor(self.omega_0, self.scale, is_complex=index > 0)
+            Gabor(frequency=self.omega_0, wavelet_scale=self.scale, is_complex=index > 0)
             for index in range(1 + self.hidden_layers)
         ]
         return self.network(Identity(), layers, wavelets)

@@ -1,14 +1,16 @@
 """Layers: linear maps and convolutions with their initialisation, and activations by name."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from neuralfield.nn import ops
+from neuralfield.nn.arithmetic import Arithmetic, Value
 from neuralfield.nn.convolution import conv2d
 from neuralfield.nn.tensor import Tensor
 
@@ -32,6 +34,10 @@ class Layer(Protocol):
     def parameters(self) -> Mapping[str, Tensor]: ...
 
     def __call__(self, x: Tensor, scale: float = 1.0) -> Tensor: ...
+
+    def matrix(self, arrays: Mapping[str, Value], f: Arithmetic) -> Value:
+        """Compute the weight from the layer's parameters, for formulas."""
+        ...
 
 
 def _named(weight: Tensor, bias: Tensor | None) -> Mapping[str, Tensor]:
@@ -65,6 +71,9 @@ class Linear:
     def parameters(self) -> Mapping[str, Tensor]:
         return _named(self.weight, self.bias)
 
+    def matrix(self, arrays: Mapping[str, Value], f: Arithmetic) -> Value:
+        return arrays["weight"]
+
 
 @dataclass(frozen=True)
 class Conv2d:
@@ -83,42 +92,51 @@ class Conv2d:
         return _named(self.weight, self.bias)
 
 
-class Nonlinearity(Protocol):
-    """A function after a layer. Engines identify it by name, and use the tape for unknown names."""
+class Nonlinearity(ABC):
+    """A function after a layer. Engines know it by its name."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    frequency: float = 1.0
+    """A factor on the layer's output z: omega_0 of a sine."""
+    factors: int = 1
+    """The number of equal parts of z that are multiplied with each other."""
+    wavelet_scale: float = 0.0
+    """The larger, the narrower is a wavelet."""
 
-    @property
-    def frequency(self) -> float:
-        """The factor by which the layer's output is multiplied before the function is applied."""
-        ...
+    multiplies_layer: bool = True
+    """Whether the frequency is a factor of the layer, and not of something in the function."""
+
+    @abstractmethod
+    def apply(self, z: Tensor) -> Tensor:
+        """Apply the function to the layer's output."""
+
+    @abstractmethod
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        """Compute the same as `apply` for the `fan_out` outputs of a layer."""
 
     def after(self, layer: Layer, x: Tensor) -> Tensor:
         """Apply the layer to `x`, and the function to the result."""
-        ...
+        return self.apply(layer(x, self.layer_factor))
+
+    @property
+    def layer_factor(self) -> float:
+        """The factor by which the layer is multiplied."""
+        return self.frequency if self.multiplies_layer else 1.0
 
 
 @dataclass(frozen=True)
-class Activation:
-    """A function applied to every element: "tanh", "relu", "sigmoid" or "sine".
-
-    `frequency` is the factor on the layer's output, omega_0 of a sine; 1 for other activations.
-    """
+class Activation(Nonlinearity):
+    """One of `ACTIVATIONS`, applied to every element."""
 
     name: str
     frequency: float = 1.0
 
-    def after(self, layer: Layer, x: Tensor) -> Tensor:
-        return ACTIVATIONS[self.name](layer(x, self.frequency))
+    def apply(self, z: Tensor) -> Tensor:
+        return ACTIVATIONS[self.name].of(z)
 
+    def formula(self, z: Value, fan_out: int, f: Arithmetic) -> Value:
+        return ACTIVATIONS[self.name].formula(z, f)
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": ops.tanh,
-    "relu": ops.relu,
-    "sigmoid": ops.sigmoid,
-    "sine": ops.sine,
-}
 
 Initializer = Callable[[int, int, np.random.Generator], np.ndarray]
 """(fan_in, fan_out, generator) -> float64 weights of shape (fan_in, fan_out)."""
@@ -159,13 +177,34 @@ def siren_weights(
     return uniform_weights(fan_in, fan_out, generator, bound=bound)
 
 
-INITIALIZERS: dict[str, Initializer] = {
-    "tanh": glorot_weights,
-    "sigmoid": glorot_weights,
-    "relu": he_weights,
-    "sine": partial(siren_weights, omega_0=1.0, is_first=False),
+class Function(NamedTuple):
+    """A function of every element, its formula, and the initial weights of layers before it."""
+
+    of: Callable[[Tensor], Tensor]
+    formula: Callable[[Value, Arithmetic], Value]
+    initializer: Initializer
+
+
+ACTIVATIONS = {
+    "sine": Function(
+        ops.sine,
+        lambda z, f: f.sin(z),
+        partial(siren_weights, omega_0=1.0, is_first=False),
+    ),
+    "tanh": Function(ops.tanh, lambda z, f: f.tanh(z), glorot_weights),
+    "relu": Function(ops.relu, lambda z, f: f.relu(z), he_weights),
+    "sigmoid": Function(ops.sigmoid, lambda z, f: f.tanh(z * 0.5) * 0.5 + 0.5, glorot_weights),
 }
-"""Initializer for each activation."""
+"""The activations that a setting may choose, by name."""
+
+KERNEL_ACTIVATIONS = (
+    *("sine", "tanh", "relu", "sigmoid", "variable sine", "gaussian"),
+    *("product", "gabor"),
+)
+"""Names of all activations that kernels have code for; they identify each by its index here."""
+
+ACTIVATIONS_WITH_KEPT_DERIVATIVES = ("sine", "variable sine", "gaussian", "gabor")
+"""Activations whose derivatives cannot be computed from their values, so that both are stored."""
 
 
 def make_linear(

@@ -187,6 +187,8 @@ CUBIC = SimpleNamespace(name="cubic", steepness=1.0)
 class Unknown(Identity):
     """A part of a network for which no kernel exists."""
 
+    name = "Unknown"
+
 
 @pytest.mark.parametrize(
     ("change", "named"),

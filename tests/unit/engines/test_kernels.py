@@ -24,7 +24,7 @@ from neuralfield.engines.flat_arrays import flatten_arrays
 from neuralfield.engines.kernel_plan import BatchPlan, batch_plan, network_plan
 from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.optimizers import state_keys
-from neuralfield.nn.schedules import Schedule
+from neuralfield.nn.schedules import SCHEDULES, Schedule
 from neuralfield.system.device import select_device
 
 CPU = select_device("cpu")
@@ -178,8 +178,8 @@ def test_the_update_kernel_knows_optimizer_and_schedule():
     assert (constants["ADAM"], constants["MUON"], constants["BETA2"]) == (1, 1, 0.99)
     assert (constants["CLIPPED"], constants["CLIP_NORM"]) == (1, 0.25)
     (struct,) = schedule_struct(Schedule("cosine", 0.1, 0.01, 50, 5, 7)).tolist()
-    assert struct == (0.1, 0.01, 55, 7, 1)
+    assert struct == (0.1, 0.01, 55, 7, SCHEDULES.index("cosine"))
     (struct,) = schedule_struct(Schedule("exponential", 0.1, 0.01, 50)).tolist()
-    assert struct == (0.1, 0.01, 50, 0, 2)
+    assert struct == (0.1, 0.01, 50, 0, SCHEDULES.index("exponential"))
     (struct,) = schedule_struct(Schedule("constant", 0.1, 0, 50)).tolist()
-    assert struct == (0.1, 0, 50, 0, 0)
+    assert struct == (0.1, 0, 50, 0, SCHEDULES.index("constant"))

@@ -158,7 +158,7 @@ def test_rows_that_are_held_out_are_not_trained(tmp_path):
         ({"network": {"output": "sigmoid"}}, r"y0 in line 2 is .*; expected a number from 0 to 1"),
         ({"scale_inputs": "log"}, "scale_inputs: 'log'; expected one of standard, range, none"),
         ({"network": {"widths": (0,)}}, r"network: widths: \(0,\); .* whole numbers >= 1"),
-        ({"network": {"activation": "tan"}}, "network: activation: 'tan'; expected tanh, relu"),
+        ({"network": {"activation": "tan"}}, "network: activation: 'tan'; expected sine, tanh"),
         (
             {"network": {"output": "softmax"}},
             "network: output: 'softmax'; expected linear or sigmoid",

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from neuralfield.nn import ops
-from neuralfield.nn.layers import ACTIVATIONS, INITIALIZERS, make_layers
+from neuralfield.nn.layers import ACTIVATIONS, make_layers
 from neuralfield.nn.network import Operation, Sequential
 from neuralfield.system.settings import Settings, setting
 
@@ -47,9 +47,9 @@ class Dense(Settings):
 
     def build(self, inputs: int, outputs: int, generator: np.random.Generator) -> Sequential:
         """Create a network with initial weights, in float64 on the CPU."""
-        shapes, initializer = self.weight_shapes(inputs, outputs), INITIALIZERS[self.activation]
+        shapes, activation = self.weight_shapes(inputs, outputs), ACTIVATIONS[self.activation]
         operations: list[Operation] = []
-        for layer in make_layers(shapes, initializer, generator, bias=self.bias):
-            operations += [layer, ACTIVATIONS[self.activation]]
+        for layer in make_layers(shapes, activation.initializer, generator, bias=self.bias):
+            operations += [layer, activation.of]
         last = [ops.sigmoid] if self.output == "sigmoid" else []
         return Sequential([*operations[:-1], *last])

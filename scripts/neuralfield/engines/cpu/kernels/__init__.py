@@ -21,6 +21,7 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
+from neuralfield.engines import kernel_plan
 from neuralfield.system.kernel_cache import KernelStore, private_folders
 
 CACHE_VARIABLE = "NEURALFIELD_CACHE_DIR"
@@ -111,7 +112,8 @@ class KernelCache(numba.core.caching.Cache):
 
 def _text_digest() -> str:
     versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
-    digest = hashlib.sha256(" ".join(map(str, versions)).encode())
+    names = kernel_plan.ENCODINGS, kernel_plan.ACTIVATIONS, kernel_plan.OUTPUTS, kernel_plan.LOSSES
+    digest = hashlib.sha256(repr((versions, names)).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

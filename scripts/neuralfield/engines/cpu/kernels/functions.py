@@ -7,6 +7,8 @@ place for arguments up to 100,000; NaN stays NaN.
 import numpy as np
 from numba.extending import register_jitable
 
+from neuralfield.nn.layers import KERNEL_ACTIVATIONS
+
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 _TO_INTEGER = np.float32(12582912.0)
@@ -136,16 +138,9 @@ ACTIVATIONS = {
     "gaussian": _gaussian,
 }
 """Functions (x, frequency) -> (activation, its derivative with respect to x), where x is already
-multiplied by the frequency. Kernels identify each by its index here: see `activate`."""
+multiplied by the frequency. For other activations see `row_activations`."""
 
-SINE, TANH, RELU, SIGMOID, VARIABLE_SINE, GAUSSIAN = range(len(ACTIVATIONS))
-
-ROW_ACTIVATIONS = ("product", "gabor")
-"""Activations that combine the numbers of a row, see `row_activations`; kernels number them after
-those of `ACTIVATIONS`."""
-
-PRODUCT = len(ACTIVATIONS)
-"""Number of the first of `ROW_ACTIVATIONS`."""
+_SINE, _TANH, _RELU, _SIGMOID, _VARIABLE_SINE, _ = map(KERNEL_ACTIVATIONS.index, ACTIVATIONS)
 
 
 def _row_loop(function):
@@ -171,15 +166,15 @@ def activate(kind, frequency, argument, value, others):
 
     If `others` is None, only sines are compiled.
     """
-    if others is None or kind == SINE:
+    if others is None or kind == _SINE:
         _sine_row(argument, value, frequency)
-    elif kind == TANH:
+    elif kind == _TANH:
         _tanh_row(argument, value, frequency)
-    elif kind == RELU:
+    elif kind == _RELU:
         _relu_row(argument, value, frequency)
-    elif kind == SIGMOID:
+    elif kind == _SIGMOID:
         _sigmoid_row(argument, value, frequency)
-    elif kind == VARIABLE_SINE:
+    elif kind == _VARIABLE_SINE:
         _variable_sine_row(argument, value, frequency)
     else:
         _gaussian_row(argument, value, frequency)

@@ -14,7 +14,7 @@ class Network(NamedTuple):
     scratch: int
     encoding: Any  # None, or a tuple: see `encodings.encode`
     others: bool | None  # None if all activations are sines: others are then not compiled
-    narrowness: np.float32 | None  # None without `functions.ROW_ACTIVATIONS`; see `row_activations`
+    narrowness: np.float32 | None  # None without `row_activations`
 
 
 class Samples(NamedTuple):

@@ -2,7 +2,6 @@
 
 from numba.extending import register_jitable
 
-from neuralfield.engines.cpu.kernels.functions import PRODUCT
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
     FAN_IN,
@@ -16,7 +15,11 @@ from neuralfield.engines.cpu.kernels.layout import (
     VALUES,
     WEIGHTS,
 )
-from neuralfield.engines.cpu.kernels.row_activations import gradients_before_rows, multiply
+from neuralfield.engines.cpu.kernels.row_activations import (
+    PRODUCT,
+    gradients_before_rows,
+    multiply,
+)
 
 _OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels.complex_weights import put_complex_row, put_row
-from neuralfield.engines.cpu.kernels.functions import PRODUCT, activate
+from neuralfield.engines.cpu.kernels.functions import activate
 from neuralfield.engines.cpu.kernels.last_layer import backward_last, forward_last
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
@@ -29,6 +29,7 @@ from neuralfield.engines.cpu.kernels.layout import (
     WEIGHTS,
 )
 from neuralfield.engines.cpu.kernels.row_activations import (
+    PRODUCT,
     activate_rows,
     gradients_before_rows,
     multiply,

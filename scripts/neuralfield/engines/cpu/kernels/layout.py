@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.engines.cpu.kernels.functions import ACTIVATIONS, ROW_ACTIVATIONS
 from neuralfield.engines.cpu.kernels.tiles import VECTOR
 from neuralfield.engines.kernel_plan import NetworkPlan
+from neuralfield.nn.layers import KERNEL_ACTIVATIONS
 
 FAN_IN, FAN_OUT, ROWS, ACTIVATION, IN_LENGTH, OUT_LENGTH = range(6)
 VALUES, GRADIENTS, WEIGHTS, TRANSPOSED, PARAMETERS, GRADIENT = range(6, 12)
@@ -69,7 +69,6 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) 
     Without training, the VALUES of layers use two areas of memory in turn, and the GRADIENTS of all
     layers use a third one.
     """
-    kinds = [*ACTIVATIONS, *ROW_ACTIVATIONS]
     table = np.zeros((len(plan.layers), 16), np.int64)
     parameters = factors = gradient = 0
     in_lengths = [row_length(layer.fan_in + layer.has_bias) for layer in plan.layers]
@@ -83,7 +82,7 @@ def make_layout(plan: NetworkPlan, *, is_trained: bool = True, points: int = 1) 
     ):
         row = table[index]
         rows = layer.fan_in + layer.has_bias
-        kind = -1 if layer.activation is None else kinds.index(layer.activation)
+        kind = -1 if layer.activation is None else KERNEL_ACTIVATIONS.index(layer.activation)
         row[:IN_LENGTH] = layer.fan_in, layer.fan_out, rows, kind
         row[COLUMNS:] = layer.fan_out, layer.fan_out, 0, layer.factors
         row[IN_LENGTH], row[OUT_LENGTH] = in_length, out_length

@@ -3,12 +3,7 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from neuralfield.engines.cpu.kernels.functions import (
-    LEAST_EXPONENT,
-    PRODUCT,
-    exponential,
-    sine_and_cosine,
-)
+from neuralfield.engines.cpu.kernels.functions import LEAST_EXPONENT, exponential, sine_and_cosine
 from neuralfield.engines.cpu.kernels.layout import (
     ACTIVATION,
     FACTORS,
@@ -18,6 +13,10 @@ from neuralfield.engines.cpu.kernels.layout import (
     OUT_LENGTH,
     VALUES,
 )
+from neuralfield.nn.layers import KERNEL_ACTIVATIONS
+
+PRODUCT = KERNEL_ACTIVATIONS.index("product")
+"""Number of the first of the activations that combine the numbers of a row."""
 
 _OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy"}
 

@@ -39,7 +39,7 @@ struct Work {
 struct Schedule {
     double learning_rate, minimum_learning_rate;
     long long period, warmup_steps;
-    long long kind;  // 0 constant, 1 cosine, 2 exponential
+    long long kind;  // SCHEDULE_CONSTANT, SCHEDULE_COSINE or SCHEDULE_EXPONENTIAL
 };
 
 // Not inlined, so that all kernels that call it get the same bits.
