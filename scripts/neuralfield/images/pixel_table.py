@@ -2,19 +2,17 @@
 
 import io
 import os
+import re
 import warnings
 from itertools import pairwise
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from neuralfield.images.image import ImageData
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
-from neuralfield.system.input_files import column_names, open_input, read_csv, wrong_cell
-
-if TYPE_CHECKING:
-    import pandas as pd
+from neuralfield.system.input_files import column_names, open_input, wrong_cell
 
 VALUE_COLUMNS = {
     "grey": ["pixel_value"],
@@ -25,7 +23,6 @@ EXPECTED = "a table of pixels with the columns x,y,pixel_value or x,y,red,green,
 ONE_LINE = "write one line per pixel, with a value for every name in the first line"
 MAX_SIDE_PX = 2**31 - 1
 BAND_PIXELS = 2**18
-_MOST_PLAIN_BYTES = 8 << 20  # for larger files, pandas saves more time than its import takes
 
 
 def write_pixel_csv(path: str | os.PathLike, image: ImageData) -> None:
@@ -53,7 +50,7 @@ def read_pixel_csv(path: str | os.PathLike) -> np.ndarray:
     where = str(path)
     with open_input(path, EXPECTED) as file:
         names, value_columns = _columns(where, file)
-        table = _plain_numbers(file, names) or _parsed(where, file, value_columns)
+        table = _numbers(where, file, names)
     values = np.column_stack([table[name] for name in value_columns])
     _require_unit_range(where, values, value_columns)
     order, width, height = _order_of_pixels(where, table["x"], table["y"])
@@ -107,49 +104,36 @@ def _columns(where: str, file: BinaryIO) -> tuple[list[str], list[str]]:
     return names, VALUE_COLUMNS[mode]
 
 
-def _plain_numbers(file: BinaryIO, names: list[str]) -> dict[str, np.ndarray] | None:
-    """Read a small table in the form of `write_pixel_csv` without pandas; None for others."""
-    size = file.seek(0, io.SEEK_END)
+def _numbers(where: str, file: BinaryIO, names: list[str]) -> np.ndarray:
+    """Read the lines after the names, as float64 positions and float32 values; ranges are checked
+    later.
+    """
+    types = [(name, np.float64 if name in ("x", "y") else np.float32) for name in names]
     file.seek(0)
-    if size > _MOST_PLAIN_BYTES or not file.readline().startswith(b"x,y,"):
-        return None
-    text = file.read()
-    if text.translate(None, delete=b"0123456789,.e-\n"):
-        return None
-    types = [(name, np.int64 if name in ("x", "y") else np.float32) for name in names]
+    text = io.TextIOWrapper(file, "utf-8-sig")
+    while not text.readline().strip():  # up to the names
+        pass
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy warns about a table without rows
-            table = np.loadtxt(io.StringIO(text.decode()), types, delimiter=",", ndmin=1)
-    except (ValueError, Warning):
-        return None
-    return {name: table[name] for name in names}
-
-
-def _parsed(where: str, file: BinaryIO, value_columns: list[str]) -> dict[str, np.ndarray]:
-    """Read any table with int64 coordinates and float32 values; ranges are checked later."""
-    types = {"x": np.int64, "y": np.int64} | dict.fromkeys(value_columns, np.float32)
-    try:
-        table = read_csv(where, file, EXPECTED, ONE_LINE, dtype=types)
-    except (ValueError, OverflowError) as error:
-        cells = read_csv(where, file, EXPECTED, ONE_LINE, dtype=str, keep_default_na=False)
-        raise _unreadable_cell(where, cells, value_columns, str(error)) from error
-    if table.empty:
+            warnings.simplefilter("ignore")  # about a table without rows
+            table = np.loadtxt(
+                text, types, comments=None, delimiter=",", quotechar='"', ndmin=1, encoding=None
+            )
+    except ValueError as error:
+        raise _unreadable_line(where, str(error), names) from error
+    if not len(table):
         raise InputError(where, "has no rows", EXPECTED, ONE_LINE)
-    return {name: table[name].to_numpy() for name in types}
+    return table
 
 
-def _unreadable_cell(
-    where: str, cells: "pd.DataFrame", value_columns: list[str], reason: str
-) -> InputError:
-    """Return the error for the first cell that is not a number, by column and then by line."""
-    whole, decimal = r"[+-]?\d{1,18}", r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-    kinds = {"x": (whole, "a whole number of pixels"), "y": (whole, "a whole number of pixels")}
-    kinds |= dict.fromkeys(value_columns, (decimal, "a number from 0 to 1"))
-    for name, (pattern, expected) in kinds.items():
-        wrong = ~cells[name].str.strip().str.fullmatch(pattern).to_numpy(bool)
-        if wrong.any():
-            return wrong_cell(where, name, wrong, cells[name].to_numpy(), expected)
+def _unreadable_line(where: str, reason: str, names: list[str]) -> InputError:
+    """Return the error for a line that NumPy cannot read, given its reason."""
+    if cell := re.search(r"string '(.*)' to \w+ at row (\d+), column (\d+)", reason):
+        found = f"{names[int(cell[3]) - 1]} in line {int(cell[2]) + 2} is {cell[1] or 'empty'}"
+        return InputError(where, found, "a number", "correct the table")
+    if count := re.search(r"(\d+) were found at row (\d+)", reason):
+        found = f"has {count[1]} values in line {int(count[2]) + 1}, and {len(names)} names"
+        return InputError(where, found, EXPECTED, ONE_LINE)
     return InputError(where, f"is not a table ({reason})", EXPECTED, ONE_LINE)
 
 
@@ -166,12 +150,12 @@ def _order_of_pixels(
 ) -> tuple[np.ndarray | None, int, int]:
     """Return the order of rows by pixel (None if they are sorted), and width and height in px."""
     for name, column in (("x", x), ("y", y)):
-        wrong = (column < 0) | (column >= MAX_SIDE_PX)
+        wrong = ~((column >= 0) & (column < MAX_SIDE_PX) & (column == np.floor(column)))
         if wrong.any():
             expected = f"a whole number of pixels from 0 to {MAX_SIDE_PX - 1}"
             raise wrong_cell(where, name, wrong, column, expected)
     width, height = int(x.max()) + 1, int(y.max()) + 1
-    position = y * width + x
+    position = y.astype(np.int64) * width + x.astype(np.int64)
     consecutive = np.arange(len(position))
     if len(position) == width * height and np.array_equal(position, consecutive):
         return None, width, height

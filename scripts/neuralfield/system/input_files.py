@@ -76,24 +76,6 @@ def column_names(where: str, file: BinaryIO, expected: str, remedy: str) -> list
     return [name.strip() for name in lines[0]]
 
 
-def read_csv(where: str, file: BinaryIO, expected: str, remedy: str, **options: Any) -> Any:
-    """Read a CSV file with options of `pandas.read_csv`; `names` replaces the names in the file.
-
-    Raises `InputError` as `column_names` does, and if lines have different lengths or columns have
-    the same name; ValueError or OverflowError if a cell is not of its `dtype`.
-    """
-    import pandas as pd
-
-    names = column_names(where, file, expected, remedy)
-    if "names" not in options:
-        _require_different(names, where, remedy)
-        options["names"] = names
-    file.seek(0)
-    options |= {"index_col": False, "skipinitialspace": True, "encoding": "utf-8-sig"}
-    with _table_errors(where, expected, remedy):
-        return pd.read_csv(file, engine="c", header=0, **options)
-
-
 def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]:
     """Read the columns of a CSV file that a rule wrote, as text, without importing pandas.
 
@@ -106,7 +88,9 @@ def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]
         found = f"is damaged ({type(error).__name__}: {error})"
         raise InputError(where, found, expected, remedy) from error
     names = column_names(where, file, expected, remedy)
-    _require_different(names, where, remedy)
+    if len(set(names)) < len(names):
+        found = f"has several columns named {Counter(names).most_common(1)[0][0]}"
+        raise InputError(where, found, "a different name for each column", remedy)
     file.seek(0)
     with _text_errors(where, expected, remedy):
         lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), skipinitialspace=True)
@@ -118,24 +102,24 @@ def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]
 
 
 def read_csv_in_parts(
-    where: str, file: BinaryIO, expected: str, remedy: str, *, rows: int, **options: Any
+    where: str, file: BinaryIO, expected: str, remedy: str, *, columns: int, rows: int
 ) -> Iterator["pd.DataFrame"]:
-    """Read a CSV file as `read_csv` does, but yield parts of at most `rows` rows."""
-    parts = read_csv(where, file, expected, remedy, chunksize=rows, **options)
+    """Read the cells of a CSV file as text, in parts of at most `rows` rows; `columns` is the
+    number of its columns, see `column_names`. Raises `InputError` if a line has more.
+    """
+    import pandas as pd
+
+    file.seek(0)
+    options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "index_col": False}
+    options |= {"skipinitialspace": True, "encoding": "utf-8-sig", "header": 0, "engine": "c"}
+    with _table_errors(where, expected, remedy):
+        parts: Any = pd.read_csv(file, names=range(columns), chunksize=rows, **options)
     while True:
         with _table_errors(where, expected, remedy):
             part = next(parts, None)
         if part is None:
             return
         yield part
-
-
-def _require_different(names: list[str], where: str, remedy: str) -> None:
-    """Raise `InputError` if two columns have the same name."""
-    again = [name for name, times in Counter(names).items() if times > 1]
-    if again:
-        found = f"has several columns named {again[0]}"
-        raise InputError(where, found, "a different name for each column", remedy)
 
 
 @contextmanager

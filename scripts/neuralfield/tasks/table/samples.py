@@ -94,11 +94,10 @@ def read_columns(path: str | os.PathLike, names: Sequence[str]) -> np.ndarray:
             raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "use fewer rows")
         present = column_names(where, file, _EXPECTED, _ONE_LINE)
         places = [_place(where, name, present) for name in names]
-        options = {"names": range(len(present)), "keep_default_na": False}
         parts = [
             _numbers(where, part[places].to_numpy(object), names, part.index[0] + 2)
             for part in read_csv_in_parts(
-                *(where, file, _EXPECTED, _ONE_LINE), rows=_ROWS_AT_ONCE, dtype=str, **options
+                *(where, file, _EXPECTED, _ONE_LINE), columns=len(present), rows=_ROWS_AT_ONCE
             )
             if len(part)
         ]
