@@ -57,6 +57,15 @@ class Progress:
             return None
         return max(0, self.steps - self.step) / self.steps_per_s
 
+    @property
+    def in_short(self) -> str:
+        """The steps, the measure and the time left, for a line or a bar."""
+        left = "finishing" if self.has_all_steps else ""
+        if not left and self.seconds_left is not None:
+            minutes, seconds = divmod(round(self.seconds_left), 60)
+            left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left"
+        return ", ".join(filter(None, [f"{self.step:,} of {self.steps:,}", self.measured, left]))
+
     @classmethod
     def read(cls, path: Path) -> Self | None:
         """Read the progress of a training; None if the file is missing or damaged."""

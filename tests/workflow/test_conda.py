@@ -5,8 +5,6 @@ conda itself is not needed: a stand-in answers Snakemake's calls and installs pa
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 
@@ -84,19 +82,3 @@ def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with
     assert done.returncode == 0, planned
     for path in ENVIRONMENTS:
         assert re.search(rf"environment \S*{path.name} will be created", planned)
-
-
-@pytest.mark.slow
-def test_jobs_run_in_their_environments(with_conda):
-    probe = [sys.executable, "-m", "uv", "pip", "install", "--dry-run", "--quiet"]
-    probe += ["--target", str(with_conda.path("none"))]
-    if subprocess.run([*probe, "numpy"], capture_output=True, check=False).returncode:
-        pytest.skip("uv finds no package index: there is no network, or no uv")
-    del with_conda.settings["fields"]["plain"]
-    with_conda.settings["timelapse"]["formats"] = []
-    targets = "results/report.html", "results/tiny/siren/view.html"
-    with_conda.succeed(*targets, "--sdm", "conda")
-    assert with_conda.path("results/report.html").exists()
-    made = [*with_conda.path(".snakemake/conda").glob("*/bin/python")]
-    assert len(made) == len(ENVIRONMENTS)
-    shutil.rmtree(with_conda.path(".snakemake/conda"))

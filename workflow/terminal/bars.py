@@ -9,7 +9,6 @@ from typing import TextIO
 from tqdm import tqdm
 
 from entry.progress import Progress
-from terminal.words import clock
 
 _OTHER_ROWS = 4
 """Rows of the terminal that are reserved for other lines."""
@@ -40,8 +39,8 @@ class Bars:
         widest = max((len(name) for name, _ in trainings), default=0)
         for bar, (name, progress) in zip(self._bars, trainings, strict=False):
             bar.total, bar.n = progress.steps, progress.step
-            numbers = _in_short(progress)
-            bar.bar_format = f"{name.ljust(widest)} {{percentage:3.0f}}%|{{bar}}| {numbers}"
+            row = f"{name.ljust(widest)} {{percentage:3.0f}}%|{{bar}}| {progress.in_short}"
+            bar.bar_format = row
         self._bars[-1].bar_format = line[: columns - 1]
         for bar in self._bars:
             bar.refresh()
@@ -70,12 +69,3 @@ class Bars:
             dynamic_ncols=True,
             bar_format="{desc}",  # empty until the first progress is drawn
         )
-
-
-def _in_short(progress: Progress) -> str:
-    parts = [f"{progress.step:,} of {progress.steps:,}", progress.measured]
-    if progress.has_all_steps:
-        parts.append("finishing")
-    elif progress.seconds_left is not None:
-        parts.append(f"{clock(progress.seconds_left)} left")
-    return ", ".join(filter(None, parts))

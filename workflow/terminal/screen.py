@@ -17,7 +17,7 @@ import snakemake
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from jobs import failures
-from terminal.words import about, count, duration
+from terminal.words import about, duration
 
 if TYPE_CHECKING:
     from jobs.plan import Plan
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from terminal.run import Run
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_FIRST_HEARTBEATS = 20
-_HEARTBEATS_S = (30.0, 58.0)
-"""Seconds without output before a heartbeat: for the first heartbeats, and for later ones."""
-
-_MOST_NAMED = 2
-"""Maximum number of trainings that a heartbeat names."""
+_HEARTBEAT_S = 30.0
+"""Seconds without output before a heartbeat."""
 
 _INTERRUPTED = "Terminating processes on user request"
 _OF_SNAKEMAKE_FOR_PEOPLE = re.compile(
@@ -79,7 +75,6 @@ class Screen(logging.Handler):
         self._has_failed = False
         self._is_interrupted = False
         self._last_line_s = time.monotonic()
-        self._heartbeats = 0
         self._ended = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -211,36 +206,17 @@ class Screen(logging.Handler):
             named = [(job.name, progress) for job, progress in self.run.trainings]
             self.bars.draw(named, self._whole_run())
             return
-        interval_s = _HEARTBEATS_S[self._heartbeats >= _FIRST_HEARTBEATS]
-        if self.run.running and time.monotonic() - self._last_line_s >= interval_s:
-            self._heartbeats += 1
+        if self.run.running and time.monotonic() - self._last_line_s >= _HEARTBEAT_S:
             self.run.look()
-            self.tell(f"{time.strftime('%H:%M:%S')}  {self._heartbeat()}")
+            trainings = [f"{job.name}: {p.in_short}" for job, p in self.run.trainings[:1]]
+            line = "; ".join([*trainings, self._whole_run()])
+            self.tell(f"{time.strftime('%H:%M:%S')}  {line}")
 
     def _whole_run(self) -> str:
         assert self.run is not None
         ended, total = self.run.ended_count, len(self.run.jobs)
         passed = duration(time.monotonic() - self.run.started_s)
         return f"{ended} of {total} jobs done in {passed}; {about(self.run.seconds_left())} left"
-
-    def _heartbeat(self) -> str:
-        assert self.run is not None
-        left = f"{about(self.run.seconds_left())} left in total"
-        trainings = self.run.trainings
-        if not trainings:
-            running = self.run.running[:_MOST_NAMED]
-            names = " and ".join(f"{job.rule} {job.name}".strip() for job in running)
-            ended = f"{self.run.ended_count} of {count(len(self.run.jobs), 'job')} done"
-            return f"{ended}, now {names}; {left}"
-        named = [
-            f"{job.name}: step {p.step:,} of {p.steps:,}"
-            + (f", {p.measured}" if p.measured else "")
-            + (", finishing" if p.has_all_steps else "")
-            for job, p in trainings[:_MOST_NAMED]
-        ]
-        if len(trainings) > _MOST_NAMED:
-            named.append(f"{len(trainings) - _MOST_NAMED} more trainings")
-        return "; ".join([*named, left])
 
 
 _INSTALLED = Path(snakemake.__file__).parents[1]

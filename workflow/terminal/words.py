@@ -47,10 +47,3 @@ def count(number: int, noun: str) -> str:
 def listed(parts: Sequence[str]) -> str:
     """Join parts: ``50, 200 and 512``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration in clock format: ``0:42``, ``1:02:05``."""
-    minutes, whole = divmod(round(seconds), _MINUTE_S)
-    hours, minutes = divmod(minutes, _MINUTE_S)
-    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
