@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.engines.kernel_plan import NotCovered
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.system.device import Array, Device, require_memory
@@ -75,13 +75,14 @@ def make_engine(
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
     if request != "tape" and (is_image or request != "auto"):
-        found = _with_kernels(wanted, precision, objective, device, threads)
-        if not isinstance(found, str):
-            return found
-        if request != "auto":
-            remedy = f"set training.engine: auto, which uses {wanted} where possible"
-            raise ConfigError("training.engine", f"{wanted}, but {found}", "auto or tape", remedy)
-        note(f"{found}; training with the tape engine")
+        try:
+            return _with_kernels(wanted, precision, objective, device, threads)
+        except NotCovered as reason:
+            if request != "auto":
+                found = f"{wanted}, but {reason}"
+                remedy = f"set training.engine: auto, which uses {wanted} where possible"
+                raise ConfigError("training.engine", found, "auto or tape", remedy) from reason
+            note(f"{reason}; training with the tape engine")
     smaller = "a smaller image (images: size), a narrower network (fields: width)"
     if not is_image:
         smaller = "a narrower network, smaller batches"
@@ -92,18 +93,18 @@ def make_engine(
 
 def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
-) -> Engine | str:
-    """Return an engine with compiled kernels, or the reason why the objective has none."""
+) -> Engine:
+    """Make an engine with compiled kernels; raise `NotCovered` if there are none."""
     if not isinstance(objective, ImageObjective):
-        return f"the {wanted} engine trains only fields"
+        raise NotCovered(f"the {wanted} engine trains only fields")
     if wanted == "cpu":
-        reason = cpu_engine.unsupported_reason(objective, precision, device)
-        return reason or CpuEngine(objective, device, threads)
+        return CpuEngine(objective, device, threads, precision)
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda import field_engine
 
-    reason = field_engine.unsupported_reason(objective, precision, device)
-    return reason or field_engine.CudaEngine(objective, device, precision)
+    if reason := field_engine.unsupported_reason(objective, precision, device):
+        raise NotCovered(reason)
+    return field_engine.CudaEngine(objective, device, precision)
 
 
 FollowUp = Callable[[int, float, np.ndarray], None]

@@ -35,6 +35,10 @@ then e ** (4 ** 2 / 4), because for negative imaginary parts it grows until its 
 makes it decay."""
 
 
+class NotCovered(Exception):
+    """The reason why kernels cannot serve a network or a training; the tape serves all."""
+
+
 @dataclass(frozen=True)
 class LayerPlan:
     """One layer; `activation` is None for the last one.
@@ -89,16 +93,7 @@ class NetworkPlan:
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
     def unsupported_reason(self, precision: str = "float32") -> str | None:
-        """Return the name of a part that kernels have no code for, or the reason why the network
-        cannot be computed in mixed precision, or None."""
-        used = [
-            ("encoding", self.encoding, ENCODINGS),
-            *(("activation", layer.activation, ACTIVATIONS) for layer in self.layers[:-1]),
-            ("output", self.output, OUTPUTS),
-        ]
-        for kind, part, known in used:
-            if part not in known:
-                return f"the {kind} {part}"
+        """Return the reason why the network cannot be computed in mixed precision, or None."""
         wavelets = [layer for layer in self.layers[:-1] if layer.wavelet_scale]
         is_steep = any(_MOST_FREQUENCIES * w.wavelet_scale < w.frequency for w in wavelets)
         if precision == "mixed" and is_steep:
@@ -163,11 +158,19 @@ class BatchPlan:
 
 
 def network_plan(network: CoordinateNetwork) -> NetworkPlan:
-    """Make the plan of a network."""
+    """Make the plan of a network; raise `NotCovered` if kernels do not know one of its parts."""
+    encoding, output = network.encoding.name, network.output
+    parts = [
+        ("encoding", encoding, ENCODINGS),
+        *(("activation", activation.name, ACTIVATIONS) for activation in network.activations),
+        ("output", output.name, OUTPUTS),
+    ]
+    for kind, part, known in parts:
+        if part not in known:
+            raise NotCovered(f"there are no kernels for the {kind} {part}")
     layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
-    encoding = network.encoding.name
     levels = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
-    output, names = network.output, tuple(network.parameters)
+    names = tuple(network.parameters)
     plan = NetworkPlan(encoding, layers, output.name, output.steepness, names, levels)
     if not any(isinstance(layer, ComplexLinear) for layer in network.layers):
         return plan

@@ -6,8 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from neuralfield.engines.complex_layers import real_parameters
-from neuralfield.engines.cpu import cpu_engine
-from neuralfield.engines.kernel_plan import network_plan
+from neuralfield.engines.kernel_plan import NotCovered, network_plan
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.rendering.array_renderer import ArrayRenderer
 from neuralfield.rendering.corrected_renderer import CorrectedRenderer
@@ -59,19 +58,25 @@ def _of_model(
 
 def _of_network(model: Model, device: Device, threads: int, workers: Workers | None) -> Renderer:
     """Make a renderer of a network without a correction."""
-    dtype = model.dtype
-    network = model.network(device, dtype)
-    plan = network_plan(network)
-    renderer = None
-    if dtype == "float32" and device.kind == "gpu":
-        renderer = _on_gpu(model, network, device)
-    elif dtype == "float32" and cpu_engine.unsupported_network_reason(plan) is None:
-        renderer = CpuRenderer(network, threads, workers)
-    return renderer or ArrayRenderer(network, device, dtype, threads)
+    network = model.network(device, model.dtype)
+    try:
+        return _with_kernels(model, network, device, threads, workers)
+    except NotCovered:
+        return ArrayRenderer(network, device, model.dtype, threads)
 
 
-def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Renderer | None:
-    """Make a renderer with kernels for GPUs, or return None if they do not support the network."""
+def _with_kernels(
+    model: Model,
+    network: CoordinateNetwork,
+    device: Device,
+    threads: int,
+    workers: Workers | None,
+) -> Renderer:
+    """Make a renderer with compiled kernels; raise `NotCovered` if there are none."""
+    if model.dtype != "float32":
+        raise NotCovered("kernels compute in float32")
+    if device.kind == "cpu":
+        return CpuRenderer(network, threads, workers)
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda.buffers import NetworkArrays
     from neuralfield.engines.cuda.launch import compute_capability
@@ -80,8 +85,8 @@ def _on_gpu(model: Model, network: CoordinateNetwork, device: Device) -> Rendere
     from neuralfield.rendering.layer_values import LayerPixels, LayerValues
 
     plan, capability = network_plan(network), compute_capability(device)
-    if plan.unsupported_reason() or layer_forward.unsupported_reason(plan, capability):
-        return None
+    if reason := layer_forward.unsupported_reason(plan, capability):
+        raise NotCovered(reason)
     tensors = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         tensors = real_parameters(plan.complex_tensors, tensors)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from neuralfield.engines.cpu import require_numba
 from neuralfield.engines.cpu.encoding import kernel_network
 from neuralfield.engines.kernel_plan import OUTPUTS, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
@@ -29,18 +30,20 @@ class Workers:
 
 
 class CpuRenderer:
-    """See `neuralfield.rendering.Renderer`; for networks in float32 for which
-    `cpu_engine.unsupported_network_reason` is None. The workers are closed with the renderer,
-    unless they are shared.
+    """See `neuralfield.rendering.Renderer`; for networks in float32.
+
+    The workers are closed with the renderer, unless they are shared. `NotCovered` is raised if
+    there are no kernels for the network.
     """
 
     def __init__(
         self, network: CoordinateNetwork, threads: int, shared: Workers | None = None
     ) -> None:
+        plan = network_plan(network)
+        require_numba()
         # imported here, because Numba takes a moment to start
         from neuralfield.engines.cpu.kernels import block, groups, layout
 
-        plan = network_plan(network)
         self._render_blocks, self._grid = block.render_blocks, groups.Grid
         self._layout = layout.make_layout(plan, is_trained=False)
         self._channels = plan.layers[-1].fan_out

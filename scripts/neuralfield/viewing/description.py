@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neuralfield.engines.kernel_plan import NetworkPlan, network_plan
+from neuralfield.engines.kernel_plan import NetworkPlan, NotCovered, network_plan
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.fields.cafe import FourierChebyshev
 from neuralfield.fields.coordinate_network import FourierFeatures
@@ -20,18 +20,14 @@ MOST_WEIGHTS = 16_000_000
 """Maximum number of weights of all networks of a page; with more, the page is too large to open."""
 
 
-class NotEvaluatedError(Exception):
-    """The reason why a page shows a render of a network instead of evaluating it."""
-
-
 def describe(trained: Trained) -> dict[str, Any]:
     """Return a description of a network, or of the networks of tiles, as plain values.
 
-    Raises `NotEvaluatedError` if it is too large for a browser.
+    Raises `NotCovered` if it is too large for a browser, or has no shaders.
     """
     model = first_model(trained)
     if trained.parameter_count > MOST_WEIGHTS:
-        raise NotEvaluatedError(f"it has {trained.parameter_count:,} weights")
+        raise NotCovered(f"it has {trained.parameter_count:,} weights")
     network = model.network()
     plan = network_plan(network)
     _require_feasible(plan)
@@ -56,14 +52,11 @@ def first_model(trained: Trained) -> Model:
 
 
 def _require_feasible(plan: NetworkPlan) -> None:
-    reason = plan.unsupported_reason()
-    if reason is not None:
-        raise NotEvaluatedError(f"the viewer does not support {reason}")
     if len(plan.layers) > MOST_LAYERS:
-        raise NotEvaluatedError(f"it has {len(plan.layers):,} layers")
+        raise NotCovered(f"it has {len(plan.layers):,} layers")
     products = sum(layer.fan_in * layer.fan_out for layer in plan.layers)
     if products > MOST_PRODUCTS:
-        raise NotEvaluatedError(f"it needs {products:,} multiplications per point")
+        raise NotCovered(f"it needs {products:,} multiplications per point")
 
 
 def _tiling(mosaic: Mosaic) -> dict[str, Any]:

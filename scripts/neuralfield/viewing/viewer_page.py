@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from neuralfield.engines.kernel_plan import NotCovered
 from neuralfield.images.tiling import Tile
 from neuralfield.rendering.levels import as_picture
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained_snapshot
 from neuralfield.training.history import History, nearest_measured
-from neuralfield.viewing.description import NotEvaluatedError, describe, first_model
+from neuralfield.viewing.description import describe, first_model
 from neuralfield.viewing.stored_weights import Arrays, Learning, most_snapshots, store
 from neuralfield.viewing.template import load_template, words_of
 
@@ -75,7 +76,7 @@ def viewer_page(
         shown = _chosen(earlier, trained, budget_bytes)
         layout, weights = store(*_networks(trained, shown), len(shown), budget_bytes, residual)
         labels = _labels([*(step for step, _ in shown), last], history, final_db)
-    except NotEvaluatedError as error:
+    except NotCovered as error:
         refusal = str(error)
     page: Mapping[str, Any] = {
         "network": network,

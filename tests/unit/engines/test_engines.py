@@ -13,7 +13,6 @@ import test_fit
 from make_objective import make_objective
 
 from neuralfield.engines import EngineBatch, make_engine
-from neuralfield.engines.cpu import cpu_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
@@ -130,7 +129,7 @@ def without_numba(monkeypatch):
     ("precision", "prepare", "reason"),
     [
         ("float64", None, "the cpu engine computes in float32, not in float64"),
-        ("auto", without_numba, "the cpu engine needs Numba, which is not installed"),
+        ("auto", without_numba, "the kernels for processors need Numba, which is not installed"),
     ],
 )
 def test_what_the_cpu_engine_does_not_cover_goes_to_the_tape(
@@ -160,7 +159,7 @@ def test_a_gpu_is_no_place_for_the_cpu_engine():
 def test_a_network_without_kernels_goes_to_the_tape(field, part):
     engine, messages = take_engine("auto", "auto", GPU, field=field)
     assert engine.name == "tape"
-    assert messages == [f"the cuda engine does not cover {part}; training with the tape engine"]
+    assert messages == [f"there are no kernels for {part}; training with the tape engine"]
 
 
 @pytest.mark.parametrize(
@@ -203,15 +202,14 @@ class Unknown(Identity):
 )
 def test_what_kernels_have_no_code_for_is_named(change, named):
     objective = make_objective()
-    assert cuda_engine.unsupported_reason(objective, "auto", GPU) is None
-    assert cpu_engine.unsupported_reason(objective, "auto", CPU) is None
     changed = change(objective) or objective
-    reason = cuda_engine.unsupported_reason(changed, "auto", GPU)
-    assert reason == f"the cuda engine does not cover {named}"
-    reason = cpu_engine.unsupported_reason(changed, "auto", CPU)
-    # the cpu engine covers every schedule
-    expected = None if "schedule" in named else f"the cpu engine does not cover {named}"
-    assert reason == expected
+    for device in (CPU, GPU):
+        engine, messages = engine_for(changed, "auto", "auto", device)
+        if device is CPU and "schedule" in named:  # which is computed on the host
+            assert (engine.name, messages) == ("cpu", [])
+        else:
+            reason = f"there are no kernels for {named}; training with the tape engine"
+            assert (engine.name, messages) == ("tape", [reason])
 
 
 @pytest.mark.parametrize("make", [TapeEngine, CpuEngine])

@@ -7,17 +7,17 @@ a trained encoding is computed. The division of a batch depends only on its size
 that the number of threads does not change a bit of the result.
 """
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neuralfield.engines.cpu import require_numba
 from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.cpu.encoding import GridGradient, kernel_network
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS, NetworkPlan, network_plan
+from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS, NetworkPlan, NotCovered, network_plan
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import unclipped
@@ -31,18 +31,21 @@ if TYPE_CHECKING:
 class CpuEngine:
     """Takes training steps on the CPU's cores.
 
-    The objective must have no `unsupported_reason`. Its parameters and the optimizer's state become
-    views of flat arrays. A `ResourceError` is raised if there is too little memory.
+    The objective's parameters and the optimizer's state become views of flat arrays. `NotCovered`
+    is raised if there are no kernels for it, and `ResourceError` if there is too little memory.
     """
 
     name, variant, precision = "cpu", "", "float32"
     most_steps = 64
 
-    def __init__(self, objective: ImageObjective, device: Device, threads: int) -> None:
+    def __init__(
+        self, objective: ImageObjective, device: Device, threads: int, precision: str = "auto"
+    ) -> None:
+        _require_kernels(objective, precision, device)
+        plan = network_plan(objective.network)
         # imported here, because Numba takes a moment to start
         from neuralfield.engines.cpu.kernels import block, groups, layout
 
-        plan = network_plan(objective.network)
         self._layout = layout.make_layout(plan, points=objective.points)
         self._cut = Cut(objective, self._layout)
         self._memory = _memory_report(objective, self._layout, self._cut, threads)
@@ -154,31 +157,18 @@ class CpuEngine:
         )
 
 
-def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Return the reason why the cpu engine does not cover an objective, or None; for `precision`
-    see `make_engine`.
-    """
-    if device.kind != "cpu":
-        return "the cpu engine needs training.device: cpu"
-    if precision == "float64":
-        return "the cpu engine computes in float32, not in float64"
-    found = unsupported_network_reason(network_plan(objective.network))
-    if found is not None:
-        return found
-    if objective.loss not in LOSSES:
-        return f"the cpu engine does not cover the loss {objective.loss}"
+def _require_kernels(objective: ImageObjective, precision: str, device: Device) -> None:
+    """Raise `NotCovered` if something other than the network has no kernels."""
     optimizer = unclipped(objective.optimizer)
+    if device.kind != "cpu":
+        raise NotCovered("the cpu engine needs training.device: cpu")
+    if precision == "float64":
+        raise NotCovered("the cpu engine computes in float32, not in float64")
+    if objective.loss not in LOSSES:
+        raise NotCovered(f"there are no kernels for the loss {objective.loss}")
     if not isinstance(optimizer, COVERED):
-        return f"the cpu engine does not cover the optimizer {type(optimizer).__name__}"
-    return None
-
-
-def unsupported_network_reason(plan: NetworkPlan) -> str | None:
-    """Return the reason why the cpu engine's kernels cannot run a network, or None."""
-    if importlib.util.find_spec("numba") is None:
-        return "the cpu engine needs Numba, which is not installed"
-    part = plan.unsupported_reason()
-    return None if part is None else f"the cpu engine does not cover {part}"
+        raise NotCovered(f"there are no kernels for the optimizer {type(optimizer).__name__}")
+    require_numba()
 
 
 def _objective_numbers(

@@ -113,7 +113,7 @@ def unsupported_reason(objective: Objective, precision: str, device: Device) -> 
 
 def not_covered(part: str) -> str:
     """Return the message that the engine has no kernels for something."""
-    return f"the cuda engine does not cover {part}"
+    return f"there are no kernels for {part}"
 
 
 @contextmanager
