@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tifffile
@@ -48,33 +47,26 @@ def images() -> list[bytes]:
     colour = Image.fromarray(RNG.integers(0, 256, (11, 13, 3), dtype=np.uint8))
     deep = RNG.integers(0, 65536, (11, 13, 3)).astype(np.uint16)
     frames = {"save_all": True, "append_images": [colour.rotate(90), colour.rotate(180)]}
-    alpha = colour.convert("RGBA")
+    profile, alpha, bits = {"icc_profile": ADOBE}, colour.convert("RGBA"), colour.convert("1")
     found = []
     for format, image, options in (
-        *(("PNG", colour, {}), ("PNG", alpha, {}), ("PNG", colour.quantize(7), {})),
-        *(("PNG", colour.convert("1"), {}), ("PNG", colour, frames), ("JPEG", colour, {})),
+        *(("PNG", colour, profile), ("PNG", alpha, frames), ("PNG", colour.quantize(7), {})),
         *(("JPEG", colour, {"progressive": True}), ("JPEG", colour.convert("CMYK"), {})),
-        *(("WEBP", colour, {}), ("WEBP", alpha, {"lossless": True}), ("WEBP", colour, frames)),
-        *(("GIF", colour, {}), ("GIF", colour, frames), ("BMP", colour, {}), ("PPM", colour, {})),
-        *(("TIFF", colour, {}), ("TIFF", colour, {"compression": "tiff_lzw"})),
-        *(("TIFF", colour, {"compression": "jpeg"}), ("TIFF", colour, frames)),
-        *(("TIFF", colour.convert("1"), {"compression": "group4"}), ("JPEG2000", colour, {})),
-        *(("PNG", colour, {"icc_profile": ADOBE}), ("TIFF", colour, {"icc_profile": ADOBE})),
-        ("JPEG", colour.convert("L"), {"icc_profile": GAMMA_1_8}),
-        *(("ICO", colour, {}), ("TGA", colour, {}), ("PCX", colour, {}), ("AVIF", colour, {})),
+        *(("JPEG", colour.convert("L"), {"icc_profile": GAMMA_1_8}), ("WEBP", colour, {})),
+        *(("WEBP", alpha, {"lossless": True} | frames), ("GIF", colour, frames), ("BMP", bits, {})),
+        *(("PPM", colour, {}), ("TIFF", colour, {"compression": "jpeg"} | frames)),
+        *(("TIFF", colour, {"compression": "tiff_lzw"} | profile), ("AVIF", colour, {})),
+        ("TIFF", bits, {"compression": "group4"}),
     ):
         content = io.BytesIO()
         with contextlib.suppress(OSError, KeyError):  # Pillow was built without the format
             image.save(content, format, **options)
             found.append(content.getvalue())
-    deep_options: list[dict[str, Any]] = [{}, {"compression": "zlib"}, {"tile": (16, 16)}]
-    for options in deep_options:
+    for pixels, tile in ((deep, None), (deep, (16, 16)), (deep / np.float32(65535), None)):
         content = io.BytesIO()
-        tifffile.imwrite(content, deep, photometric="rgb", **options)
+        tifffile.imwrite(content, pixels, photometric="rgb", tile=tile)
         found.append(content.getvalue())
-    content = io.BytesIO()
-    tifffile.imwrite(content, deep / np.float32(65535), photometric="rgb")
-    return [*found, content.getvalue()]
+    return found
 
 
 def tables() -> list[bytes]:
@@ -86,17 +78,20 @@ def tables() -> list[bytes]:
     return [*found, b"x,y,pixel_value\n0,0,1\n2147483646,2147483646,1\n"]
 
 
-def table_of_cells() -> st.SearchStrategy[bytes]:
+_CELLS = ["0", "0.5", "1e0", "NA", "True", "1e999", "", " ", "0x1", "9" * 400, "1,", '"', "é"]
+
+
+def table_of_cells(names: st.SearchStrategy[list[str]]) -> st.SearchStrategy[bytes]:
+    """Sample tables with the given names of three columns, and cells that may not be numbers."""
     cell = st.one_of(
         st.integers(-2, 3).map(str),
-        st.sampled_from(
-            ["0.5", "1", "1e0", "nan", "inf", "", " ", "0x1", "9" * 19, "1,", '"', "é"]
-        ),
+        st.floats(width=32).map(str),
+        st.sampled_from(_CELLS),
         st.text(string.printable, max_size=5),
     )
-    row = st.lists(cell, min_size=3, max_size=3).map(",".join)
-    rows = st.lists(row, max_size=6)
-    return rows.map(lambda lines: "\n".join(["x,y,pixel_value", *lines]).encode())
+    rows = st.lists(st.lists(cell, min_size=3, max_size=3), max_size=6)
+    lines = st.tuples(names, rows).map(lambda table: [table[0], *table[1]])
+    return lines.map(lambda some: "\n".join(map(",".join, some)).encode())
 
 
 FIELD_SETTINGS = [{"type": kind} | small for kind, small in SMALL_FIELDS.items()]
@@ -106,33 +101,6 @@ def save_network(path: Path, field: dict) -> None:
     own, shape = field_settings(field), ImageShape(6, 5, 3)
     arrays, record = build_field(own, shape).arrays, {"step": 3, "training": {}}
     Model(own, shape, "rgb", arrays, record).write(path)
-
-
-def networks() -> list[bytes]:
-    return [written(lambda path, f=field: save_network(path, f)) for field in FIELD_SETTINGS]
-
-
-@st.composite
-def networks_with_a_checksum(draw: st.DrawFn) -> bytes:
-    """Sample a network file with arbitrary content but a valid checksum, as an attacker would."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "file")
-        save_network(path, draw(st.sampled_from(FIELD_SETTINGS)))
-        arrays, description = load_arrays(path)
-        description = draw(changed_within(description))
-        for name in list(arrays):
-            kind = draw(st.integers(0, 12))
-            if kind == 0:
-                arrays[draw(st.text(string.ascii_letters, max_size=9))] = arrays.pop(name)
-            elif kind == 1:
-                arrays[name] = arrays[name].astype(draw(st.sampled_from(["f2", "i8", "u1", "?"])))
-            elif kind == 2:
-                arrays[name] = arrays[name] * draw(st.floats(width=32))
-            elif kind == 3:
-                arrays[name] = arrays[name].reshape(-1, 1)
-        # JSON only has some types of numbers; a description that it cannot hold makes no file
-        save_arrays(path, arrays, json.loads(json.dumps(description)))
-        return path.read_bytes()
 
 
 def original_weights() -> dict:
@@ -151,18 +119,6 @@ def samples() -> list[bytes]:
     return [b"a,b,t\n0,1.5,1\n-2e-3,4,0\n", b"\xef\xbb\xbft, a ,note,b\r\n1,2,x,3\r\n"]
 
 
-def samples_of_cells() -> st.SearchStrategy[bytes]:
-    cell = st.one_of(
-        st.floats(width=32).map(str),
-        st.sampled_from(["0", "1", "", " ", "NA", "True", "1e999", "9" * 400, "1,", '"', "é"]),
-        st.text(string.printable, max_size=5),
-    )
-    names = st.permutations(["a", "b", "t", "a"]).map(lambda some: some[:3])
-    rows = st.lists(st.lists(cell, min_size=3, max_size=3), max_size=6)
-    lines = st.tuples(names, rows).map(lambda table: [table[0], *table[1]])
-    return lines.map(lambda some: "\n".join(map(",".join, some)).encode())
-
-
 def save_table_network(path: Path) -> None:
     network, one = Dense((3,), output="sigmoid"), np.ones(1)
     scaling = Scaling(np.zeros(2), np.ones(2)), Scaling(0 * one, one)
@@ -171,19 +127,31 @@ def save_table_network(path: Path) -> None:
     TableModel(network, ("a", "b"), ("t",), *scaling, arrays, record).write(path)
 
 
-def saved_models(save: Callable[[Path], None]) -> st.SearchStrategy[bytes]:
-    return st.one_of(mutated([written(save)]), with_a_checksum(save))
+def saved_models(*saves: Callable[[Path], object]) -> st.SearchStrategy[bytes]:
+    """Sample damaged model files, and wrong ones with a valid checksum, as of an attacker."""
+    return st.one_of(mutated([written(save) for save in saves]), with_a_checksum(saves))
 
 
 @st.composite
-def with_a_checksum(draw: st.DrawFn, save: Callable[[Path], None]) -> bytes:
-    """Sample a model file with a changed description and a valid checksum."""
+def with_a_checksum(draw: st.DrawFn, saves: tuple[Callable[[Path], object], ...]) -> bytes:
+    """Sample a model file with a changed description or arrays, and a valid checksum."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
-        save(path)
+        draw(st.sampled_from(saves))(path)
         arrays, description = load_arrays(path)
-        changed = json.loads(json.dumps(draw(changed_within(description))))
-        save_arrays(path, arrays, changed)
+        description = draw(changed_within(description))
+        for name in list(arrays):
+            kind = draw(st.integers(0, 12))
+            if kind == 0:
+                arrays[draw(st.text(string.ascii_letters, max_size=9))] = arrays.pop(name)
+            elif kind == 1:
+                arrays[name] = arrays[name].astype(draw(st.sampled_from(["f2", "i8", "u1", "?"])))
+            elif kind == 2:
+                arrays[name] = arrays[name] * draw(st.floats(width=32))
+            elif kind == 3:
+                arrays[name] = arrays[name].reshape(-1, 1)
+        # JSON only has some types of numbers; a description that it cannot hold makes no file
+        save_arrays(path, arrays, json.loads(json.dumps(description)))
         return path.read_bytes()
 
 
