@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from neuralfield.images import ImageData, convert_values
-from neuralfield.system.errors import ConfigError
 
 
 def one_pixel(levels: list[int], mode: str, bit_depth: int = 8) -> ImageData:
@@ -23,16 +22,6 @@ def test_every_level_survives_as_light(mode, bit_depth):
     np.testing.assert_array_equal(values, (levels / (2**bit_depth - 1)).astype(np.float32))
     back = ImageData.from_values(values, mode, bit_depth)
     np.testing.assert_array_equal(back.pixels, pixel_data.pixels)
-
-
-def test_shape_is_rows_columns_channels():
-    pixel_data = ImageData(np.zeros((2, 5, 3), np.uint8), "rgb", 8)
-    assert (pixel_data.height, pixel_data.width, pixel_data.channels, pixel_data.max_value) == (
-        2,
-        5,
-        3,
-        255,
-    )
 
 
 @pytest.mark.parametrize(
@@ -64,11 +53,6 @@ def test_light_must_be_finite(wrong):
         ImageData.from_values(np.full((1, 1, 1), wrong, np.float32), "grey", 8)
 
 
-def test_threshold_itself_is_white():
-    values = np.array([0.2, 0.1999], np.float32).reshape(1, 2, 1)
-    assert ImageData.from_values(values, "bilevel", 1, 0.2).pixels.ravel().tolist() == [1, 0]
-
-
 def test_grey_is_luma():
     assert one_pixel([200, 100, 50], "rgb").converted("grey").pixels.item() == 124
     for bit_depth in (8, 16):
@@ -94,16 +78,6 @@ def test_more_channels_repeat_grey_and_are_opaque():
     assert bilevel.converted("grey").bit_depth == 8
     assert bilevel.converted("rgba").pixels.tolist() == [[[255] * 4]]
     assert one_pixel([7], "grey", 16).converted("rgba").pixels.tolist() == [[[7, 7, 7, 65535]]]
-
-
-def test_no_change_is_the_same_image():
-    pixel_data = one_pixel([9], "grey")
-    assert pixel_data.converted("grey") is pixel_data
-
-
-def test_unknown_mode_names_the_known_ones():
-    with pytest.raises(ConfigError, match="bilevel, grey, rgb, rgba"):
-        one_pixel([9], "grey").converted("sepia")
 
 
 def test_conversion_of_a_large_image_is_the_same_in_bands():

@@ -3,19 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from noise_images import FORMATS, noise
 
 from neuralfield.images import ImageData, read_pixel_csv, write_pixel_csv
 from neuralfield.system.errors import InputError
-
-FORMATS = [("bilevel", 1), *((m, d) for m in ("grey", "rgb", "rgba") for d in (8, 16))]
-CHANNELS = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("tables")
 
 
 def image_of(levels: np.ndarray, mode: str, bit_depth: int) -> ImageData:
@@ -32,29 +23,16 @@ def assert_round_trip(path, pixel_data: ImageData) -> None:
     np.testing.assert_array_equal(back.pixels, pixel_data.pixels)
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    format=st.sampled_from(FORMATS),
-    width=st.integers(1, 30),
-    height=st.integers(1, 30),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_round_trip_is_exact(folder, format, width, height, seed):
-    mode, bit_depth = format
-    shape = (height, width, CHANNELS[mode])
-    levels = np.random.default_rng(seed).integers(0, 2**bit_depth, shape)
-    assert_round_trip(folder / "a.csv", image_of(levels, mode, bit_depth))
+@pytest.mark.parametrize(("mode", "bit_depth"), FORMATS)
+@pytest.mark.parametrize("size", [(1, 1), (1, 30), (30, 1), (17, 23)])
+def test_round_trip_is_exact(tmp_path, mode, bit_depth, size):
+    assert_round_trip(tmp_path / "a.csv", noise(size[0], size[1], mode, bit_depth))
 
 
 @pytest.mark.parametrize("bit_depth", [8, 16])
 def test_every_level_round_trips(tmp_path, bit_depth):
     levels = np.arange(2**bit_depth).reshape(2 ** (bit_depth // 2), -1, 1)
     assert_round_trip(tmp_path / "a.csv", image_of(levels, "grey", bit_depth))
-
-
-def test_more_rows_than_one_band(tmp_path):
-    levels = np.random.default_rng(1).integers(0, 256, (3, 200_000, 1))
-    assert_round_trip(tmp_path / "a.csv", image_of(levels, "grey", 8))
 
 
 def test_text_of_a_small_table(tmp_path):
@@ -133,15 +111,6 @@ def test_mistakes_are_named(tmp_path, text, found):
     assert str(caught.value).startswith(str(tmp_path / "a.csv"))
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"x,y,pixel_value\n0,0,\xff\n"]
-)
-def test_bytes_that_are_no_text(tmp_path, content):
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(InputError):
-        read_pixel_csv(tmp_path / "a.csv")
-
-
 def test_missing_empty_and_folder(tmp_path):
     (tmp_path / "empty.csv").touch()
     for name, found in [("none.csv", "no such file"), ("", "folder"), ("empty.csv", "is empty")]:
@@ -163,9 +132,3 @@ def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):
         write_pixel_csv(path, pixel_data)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_table_and_mode_must_agree(tmp_path):
-    write_pixel_csv(tmp_path / "a.csv", image_of(np.zeros((2, 2, 1)), "grey", 8))
-    with pytest.raises(ValueError):
-        ImageData.from_values(read_pixel_csv(tmp_path / "a.csv"), "rgb", 8)

@@ -5,20 +5,14 @@ import tracemalloc
 import numpy as np
 import pytest
 import pyvips
+from noise_images import FORMATS, noise
 from PIL import Image
 
 from neuralfield.images import ImageData, read_image, write_bands, write_image
 from neuralfield.images.saving import save_streamed
 
-FORMATS = [("bilevel", 1), *((m, d) for m in ("grey", "rgb", "rgba") for d in (8, 16))]
 SIZES = [(1, 1), (1, 9), (9, 1), (17, 13)]
 WIDTH, HEIGHT = 700, 900
-
-
-def noise(width: int, height: int, mode: str, bit_depth: int) -> ImageData:
-    channels = {"bilevel": 1, "grey": 1, "rgb": 3, "rgba": 4}[mode]
-    levels = np.random.default_rng(7).integers(0, 2**bit_depth, (height, width, channels))
-    return ImageData(levels.astype(np.uint16 if bit_depth == 16 else np.uint8), mode, bit_depth)
 
 
 @pytest.mark.parametrize(("mode", "bit_depth"), FORMATS)

@@ -37,13 +37,6 @@ def test_identical_images_are_infinitely_close_and_finite_in_json():
     assert metrics.ssim(image, image) == pytest.approx(1, abs=1e-12)
 
 
-def test_one_last_bit_stays_below_identical():
-    reference = np.full((500, 500, 1), 0.9, np.float32)
-    image = reference.copy()
-    image[0, 0, 0] = np.nextafter(np.float32(0.9), np.float32(1))
-    assert metrics.psnr_db(image, reference) < metrics.IDENTICAL_DB
-
-
 @pytest.mark.parametrize(
     "shape", [(11, 11, 1), (64, 48, 1), (50, 33, 3), (40, 90, 4), (150, 1050, 1)]
 )
@@ -63,11 +56,6 @@ def test_ssim_agrees_with_scikit_image(shape, dtype):
     assert metrics.ssim(image, reference) == pytest.approx(expected, abs=1e-10)
 
 
-def test_ssim_of_a_plane_is_the_same_as_of_one_channel():
-    image, reference = noisy_pair((30, 30))
-    assert metrics.ssim(image, reference) == metrics.ssim(image[..., None], reference[..., None])
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     height=st.integers(1, 14),
@@ -81,19 +69,6 @@ def test_ssim_has_a_value_at_every_size(height, width, seed):
     assert -1 <= value <= 1
     assert value == pytest.approx(metrics.ssim(reference, image))
     assert metrics.ssim(reference, reference) == pytest.approx(1)
-
-
-def test_ssim_of_one_pixel_compares_brightness_alone():
-    value = metrics.ssim(np.full((1, 1, 1), 0.8), np.full((1, 1, 1), 0.4))
-    assert value == pytest.approx((2 * 0.32 + 1e-4) / (0.64 + 0.16 + 1e-4))
-
-
-def test_ssim_of_a_small_side_uses_the_largest_odd_window_that_fits():
-    image, reference = noisy_pair((30, 6, 1))
-    # With six columns the window has five taps, so that two positions cover all columns.
-    changed = image.copy()
-    changed[:, 5] = 1 - changed[:, 5]
-    assert metrics.ssim(changed, reference) != metrics.ssim(image, reference)
 
 
 def test_gmsd_is_the_deviation_of_the_similarities_of_gradients():
@@ -123,10 +98,6 @@ def test_wrong_pixels_counts_the_other_side_of_the_threshold():
     image = np.array([[0.2, 0.6, 0.5], [0.4, 0.51, 0.49]])
     assert metrics.wrong_pixels(image, reference) == 2
     assert metrics.wrong_pixels(image, reference, threshold=0.55) == 3
-
-
-def test_wrong_pixels_counts_a_pixel_once():
-    assert metrics.wrong_pixels(np.ones((2, 2, 3)), np.zeros((2, 2, 3))) == 4
 
 
 def test_invisible_colour_does_not_count():
