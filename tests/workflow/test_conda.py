@@ -1,6 +1,6 @@
 """`--sdm conda`: every job has an environment, and each has all packages that its jobs import.
 
-conda itself is not needed: a stand-in answers Snakemake's calls and installs packages from PyPI.
+conda itself is not needed: a stand-in answers Snakemake's calls.
 """
 
 import os
@@ -52,12 +52,10 @@ def with_conda(tmp_path, monkeypatch):
     programs.mkdir(parents=True)
     source = ROOT / "tests/support/stand_in_conda.py"
     text = source.read_text(encoding="utf-8").partition("\n")[2]
-    text = text.replace("parent\nPYPI", "parents[1]\nPYPI")
     (programs / "conda").write_text(f"#!{sys.executable}\n{text}")
     (programs / "conda").chmod(0o755)
     (programs / "activate").write_text('export PATH="$1/bin:$PATH"\n')
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("STAND_IN_CONSTRAINTS", str(ROOT / "constraints.txt"))
     (tmp_path / "work").mkdir()
     return Workspace(tmp_path / "work")
 

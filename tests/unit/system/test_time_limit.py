@@ -18,11 +18,11 @@ def test_the_earlier_of_two_limits_counts():
     started_s = time.monotonic()
     slurm = {"SLURM_JOB_END_TIME": str(int(time.time()) + 500)}
     assert leaving_time_s(None, 60, {}, started_s=started_s) == math.inf
-    assert leaving_time_s(900, 60, {}, started_s=started_s) == started_s + 840
+    assert leaving_time_s(900, 60, {}, started_s=started_s) == pytest.approx(started_s + 840)
     for limit_s in (None, 900):
         leaving_s = leaving_time_s(limit_s, 60, slurm, started_s=started_s)
         assert leaving_s - started_s == pytest.approx(440, abs=20)
-    assert leaving_time_s(300, 60, slurm, started_s=started_s) == started_s + 240
+    assert leaving_time_s(300, 60, slurm, started_s=started_s) == pytest.approx(started_s + 240)
     nonsense = {"SLURM_JOB_END_TIME": "Unknown"}
     assert leaving_time_s(900, 60, nonsense, started_s=started_s) == started_s + 840
 
