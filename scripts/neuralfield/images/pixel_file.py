@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +10,6 @@ from neuralfield.images.image import CHANNELS, ImageData
 from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
 from neuralfield.system.provenance import remedy_for
-
-_BYTES_BETWEEN_SYNCS = 1 << 28
 
 
 def write_pixel_file(
@@ -23,8 +20,8 @@ def write_pixel_file(
     Bands are given from top to bottom, all with the same mode and depth. Returns the bits per
     channel: 1, 8 or 16. Raises ValueError if the bands do not have `height` rows in total.
     """
-    rows_left, bit_depth, unsynced_bytes = height, 0, 0
-    with replacing(path) as temporary, temporary.open("wb") as file, ThreadPoolExecutor(1) as disk:
+    rows_left, bit_depth = height, 0
+    with replacing(path) as temporary, temporary.open("wb") as file:
         for band in bands:
             if not bit_depth:
                 bit_depth = band.bit_depth
@@ -32,14 +29,10 @@ def write_pixel_file(
                 shape = (height, width, band.channels)
                 header = {"descr": dtype, "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(file, header)
-            unsynced_bytes += file.write(np.ascontiguousarray(band.pixels).data)
-            if unsynced_bytes >= _BYTES_BETWEEN_SYNCS:
-                disk.submit(os.fdatasync, file.fileno())  # while the next bands are computed
-                unsynced_bytes = 0
+            file.write(np.ascontiguousarray(band.pixels).data)
             rows_left -= band.height
         if rows_left:
             raise ValueError(f"{rows_left} rows of the image were never given")
-        file.flush()
     return bit_depth
 
 
