@@ -6,7 +6,6 @@ import io
 import json
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -81,23 +80,15 @@ def read_own_csv(path: Path, expected: str, remedy: str) -> dict[str, list[str]]
 
     Raises `InputError` if the file is missing or damaged.
     """
-    where = str(path)
     try:
-        file = io.BytesIO(read_whole(path, _LARGEST_OWN_TABLE_BYTES))
-    except (OSError, ValueError) as error:
+        text = read_whole(path, _LARGEST_OWN_TABLE_BYTES).decode("utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""))
+        names, *rows = (row for row in lines if row not in _BLANK)
+        if len(set(names)) < len(names) or any(len(row) != len(names) for row in rows):
+            raise ValueError("its names or the lengths of its lines are wrong")
+    except (OSError, ValueError, csv.Error) as error:
         found = f"is damaged ({type(error).__name__}: {error})"
-        raise InputError(where, found, expected, remedy) from error
-    names = column_names(where, file, expected, remedy)
-    if len(set(names)) < len(names):
-        found = f"has several columns named {Counter(names).most_common(1)[0][0]}"
-        raise InputError(where, found, "a different name for each column", remedy)
-    file.seek(0)
-    with _text_errors(where, expected, remedy):
-        lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), skipinitialspace=True)
-        _, *rows = (row for row in lines if row not in _BLANK)
-    if any(len(row) != len(names) for row in rows):
-        found = "has lines with more or fewer values than the first line has names"
-        raise InputError(where, found, expected, remedy)
+        raise InputError(str(path), found, expected, remedy) from error
     return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
 
