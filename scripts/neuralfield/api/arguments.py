@@ -2,22 +2,25 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.api.errors import (
-    InvalidInputError,
-    InvalidSettingError,
-    MissingFileError,
-    WrongTypeError,
-)
 from neuralfield.fields import ImageShape
 from neuralfield.images.coordinates import Box
 from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, select_device
+from neuralfield.system.errors import (
+    ConfigError,
+    InputError,
+    MissingFileError,
+    NeuralfieldError,
+    WrongTypeError,
+)
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
@@ -25,13 +28,28 @@ from neuralfield.tasks.training_settings import ImageExecution
 
 _MOST_SAMPLES = 1 << 16
 
+_SECTION = re.compile(r"^(training\.|fields: |network: |classifier: )(?=.)")
+"""Section of config.yaml in an error's location."""
+
+
+@contextmanager
+def argument_names() -> Iterator[None]:
+    """Name arguments, in place of keys of config.yaml, in errors of this context."""
+    try:
+        yield
+    except NeuralfieldError as error:
+        where = _SECTION.sub("", error.where)
+        where = "seed" if where == "random_seed" else where
+        remedy = error.remedy.replace("training.", "")
+        raise type(error)(where, error.found, error.expected, remedy) from error
+
 
 def require_path(where: str, value: Any) -> Path:
     """Return the value as a path, or raise an error if it is not one."""
     if not isinstance(value, str | os.PathLike):
         raise WrongTypeError(where, repr(value), "a path")
     if str(value) == "" or "\0" in str(value):
-        raise InvalidInputError(where, repr(value), "a path")
+        raise InputError(where, repr(value), "a path")
     return Path(value)
 
 
@@ -42,7 +60,7 @@ def require_output(where: str, value: Any) -> Path:
         found, remedy = f"{path}; no folder {path.parent}", "create it, or correct its name"
         raise MissingFileError(where, found, "a file in an existing folder", remedy)
     if path.name in ("", ".."):
-        raise InvalidInputError(where, f"{path}, a folder", "a file", "add the name of a file")
+        raise InputError(where, f"{path}, a folder", "a file", "add the name of a file")
     return path
 
 
@@ -50,14 +68,14 @@ def require_png(where: str, value: Any) -> Path:
     """Return the path of a PNG to write, or raise an error if its name does not end in .png."""
     path = require_output(where, value)
     if path.suffix.lower() != ".png":
-        raise InvalidInputError(where, str(path), "a name that ends in .png")
+        raise InputError(where, str(path), "a name that ends in .png")
     return path
 
 
 def require_bit_depth(value: Any) -> None:
     """Raise an error unless the bit depth is 8 or 16."""
     if value not in (8, 16):
-        raise InvalidSettingError("bit_depth", repr(value), "8 or 16")
+        raise ConfigError("bit_depth", repr(value), "8 or 16")
 
 
 def plain(value: Any) -> Any:
@@ -72,7 +90,7 @@ def as_array(where: str, values: Any) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise InvalidInputError(where, str(error), "rows of equal length") from error
+        raise InputError(where, str(error), "rows of equal length") from error
 
 
 def require_function(where: str, value: Any) -> None:
@@ -91,14 +109,14 @@ def require_execution_setting(name: str, value: Any) -> None:
     """Raise an error unless an execution setting (see `ImageExecution`) allows the value."""
     declared = settings_of(ImageExecution)[name]
     if not declared.allows(value):
-        raise InvalidSettingError(name, repr(value), declared.expectation)
+        raise ConfigError(name, repr(value), declared.expectation)
 
 
 def require_positive(where: str, value: Any, most: float = math.inf) -> None:
     """Raise an error unless the value is a positive number of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         expected = "a number > 0" if math.isinf(most) else f"a number > 0, at most {most:g}"
-        raise InvalidSettingError(where, repr(value), expected)
+        raise ConfigError(where, repr(value), expected)
 
 
 def require_box(box: Any) -> Box:
@@ -106,7 +124,7 @@ def require_box(box: Any) -> Box:
     left, top, right, bottom = _floats(box, 4)
     if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
         expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
-        raise InvalidSettingError("box", repr(box), expected)
+        raise ConfigError("box", repr(box), expected)
     return left, top, right, bottom
 
 
@@ -115,7 +133,7 @@ def require_samples(samples: Any) -> None:
     is_count = _is_count(samples) and samples <= _MOST_SAMPLES
     if not (is_count or (isinstance(samples, str) and samples == AUTO)):
         expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
-        raise InvalidSettingError("samples", repr(samples), expected)
+        raise ConfigError("samples", repr(samples), expected)
 
 
 def render_sides(
@@ -133,9 +151,7 @@ def render_sides(
     if width * height > 1e6 * max_megapixels:
         found = f"{width:,} x {height:,} pixels"
         expected = f"at most {max_megapixels:g} megapixels"
-        raise InvalidInputError(
-            "size", found, expected, "render fewer pixels, or raise max_megapixels"
-        )
+        raise InputError("size", found, expected, "render fewer pixels, or raise max_megapixels")
     return width, height
 
 
@@ -144,7 +160,7 @@ def require_width_and_height(size: Any) -> tuple[int, int]:
     sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
     if len(sides) != 2 or not all(map(_is_count, sides)):
         expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
-        raise InvalidInputError("size", repr(size), expected)
+        raise InputError("size", repr(size), expected)
     return int(sides[0]), int(sides[1])
 
 
@@ -157,7 +173,7 @@ def require_two_values(where: str, values: Any) -> tuple[float, float]:
     """Return two numbers, or raise an error if they are not finite and different."""
     first, second = _floats(values, 2)
     if not (math.isfinite(first) and math.isfinite(second) and first != second):
-        raise InvalidInputError(where, repr(values), "two different numbers")
+        raise InputError(where, repr(values), "two different numbers")
     return first, second
 
 
@@ -181,10 +197,10 @@ def positions_on_device(xy: Any) -> tuple[Array, Device]:
         raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
     if points.ndim == 0 or points.shape[-1] != 2:
         found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
-        raise InvalidInputError("xy", found, expected)
+        raise InputError("xy", found, expected)
     # a float16 is compared as float32, because the largest number is infinity in float16
     sizes = device.xp.abs(points.astype(np.result_type(points.dtype, np.float32), copy=False))
     if not (sizes <= LARGEST_NUMBER).all():
         found = "NaN, infinity or a number too large"
-        raise InvalidInputError("xy", found, f"numbers of at most {LARGEST_NUMBER:g} in size")
+        raise InputError("xy", found, f"numbers of at most {LARGEST_NUMBER:g} in size")
     return points, device

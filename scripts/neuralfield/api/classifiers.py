@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.arguments import as_array
-from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
+from neuralfield.api.arguments import argument_names, as_array
 from neuralfield.api.estimators import Classifier, classes_of, plain_settings, require_same_length
 from neuralfield.api.run_training import run_training
 from neuralfield.system.device import select_device
+from neuralfield.system.errors import InputError, WrongTypeError
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.classifier.classifier_model import MOST_CLASSES, ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
@@ -94,6 +94,7 @@ class ImageClassifier(Classifier):
         found.classes_ = np.arange(model.classes)
         return found
 
+    @argument_names()
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train the network with images and their labels.
 
@@ -116,24 +117,23 @@ class ImageClassifier(Classifier):
         TypeError
             The images are of an unsupported type.
         """
-        with built_in_kinds(), self._as_before_on_error():
-            images = _levels_of(X)
-            self.classes_, labels = classes_of(y)
-            require_same_length(images, labels)
-            if len(self.classes_) > MOST_CLASSES:
-                found = f"{len(self.classes_):,} classes"
-                raise InvalidInputError(
-                    "y", found, f"at most {MOST_CLASSES}, the most that a file can hold"
-                )
-            network = plain_settings({name: getattr(self, name) for name in _NETWORK_SETTINGS})
-            task = ClassifierTask(
-                LabelledImages("y", images, labels.astype(np.int64)),
-                ConvolutionalClassifier.from_mapping(network),
-                ClassifierTraining.from_mapping(self._training_settings()),
-            )
-            self.model_, self.history_ = run_training(task, self.folder, self.device)
+        images = _levels_of(X)
+        classes, labels = classes_of(y)
+        require_same_length(images, labels)
+        if len(classes) > MOST_CLASSES:
+            expected = f"at most {MOST_CLASSES}, the most that a file can hold"
+            raise InputError("y", f"{len(classes):,} classes", expected)
+        network = plain_settings({name: getattr(self, name) for name in _NETWORK_SETTINGS})
+        task = ClassifierTask(
+            LabelledImages("y", images, labels.astype(np.int64)),
+            ConvolutionalClassifier.from_mapping(network),
+            ClassifierTraining.from_mapping(self._training_settings()),
+        )
+        self.model_, self.history_ = run_training(task, self.folder, self.device)
+        self.classes_ = classes
         return self
 
+    @argument_names()
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return the probability of each class; float64, shape (n, classes).
 
@@ -143,13 +143,12 @@ class ImageClassifier(Classifier):
             The images differ in size from those given to `fit`.
         """
         self._require_fitted()
-        with built_in_kinds():
-            images, shape = _levels_of(X), self.model_.shape
-            if images.shape[1:] != (shape.height, shape.width):
-                found = f"images of {images.shape[2]} x {images.shape[1]} pixels"
-                expected = f"{shape.width} x {shape.height}, as the network was trained with"
-                raise InvalidInputError("X", found, expected)
-            return self.model_.probabilities(images, select_device(self.device))
+        images, shape = _levels_of(X), self.model_.shape
+        if images.shape[1:] != (shape.height, shape.width):
+            found = f"images of {images.shape[2]} x {images.shape[1]} pixels"
+            expected = f"{shape.width} x {shape.height}, as the network was trained with"
+            raise InputError("X", found, expected)
+        return self.model_.probabilities(images, select_device(self.device))
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags
@@ -164,10 +163,10 @@ def _levels_of(images: Any) -> np.ndarray:
     array = as_array("X", images)
     if array.ndim != 3 or array.size == 0:
         found = f"an array of shape {array.shape}"
-        raise InvalidInputError("X", found, "(images, height, width), each at least 1")
+        raise InputError("X", found, "(images, height, width), each at least 1")
     if max(array.shape[1:]) > MOST_SIDE_PX:
         found = f"images of {array.shape[2]:,} x {array.shape[1]:,} pixels"
-        raise InvalidInputError("X", found, f"sides of at most {MOST_SIDE_PX:,}", "reduce them")
+        raise InputError("X", found, f"sides of at most {MOST_SIDE_PX:,}", "reduce them")
     if array.dtype == bool:
         return array * np.uint8(255)
     if array.dtype == np.uint8:
@@ -177,8 +176,8 @@ def _levels_of(images: Any) -> np.ndarray:
         remedy = "if 255 is white, use X.astype(numpy.uint8)" if array.dtype.kind in "iu" else ""
         raise WrongTypeError("X", f"an array of {array.dtype}", expected, remedy)
     if not np.isfinite(array).all():
-        raise InvalidInputError("X", "NaN or infinity", "values from 0 to 1")
+        raise InputError("X", "NaN or infinity", "values from 0 to 1")
     if not ((array >= 0) & (array <= 1)).all():
         found = f"values from {array.min():g} to {array.max():g}"
-        raise InvalidInputError("X", found, "values from 0 to 1", "divide by the value of white")
+        raise InputError("X", found, "values from 0 to 1", "divide by the value of white")
     return np.rint(array * 255).astype(np.uint8)

@@ -4,21 +4,18 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from neuralfield.api.arguments import as_array, plain, require_mapping, require_output
-from neuralfield.api.errors import (
-    InvalidInputError,
-    InvalidSettingError,
+from neuralfield.system.errors import (
+    ConfigError,
+    InputError,
     WrongTypeError,
-    built_in_kinds,
 )
-from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import MOST_COLUMNS
 from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
@@ -88,7 +85,7 @@ class Estimator:
         for name, value in parameters.items():
             if name not in known:
                 found = f"Invalid parameter {name!r} of {type(self).__name__}"
-                raise InvalidSettingError("set_params", found, f"one of {', '.join(known)}")
+                raise ConfigError("set_params", found, f"one of {', '.join(known)}")
             setattr(self, name, value)
         return self
 
@@ -104,20 +101,6 @@ class Estimator:
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
 
-    @contextmanager
-    def _as_before_on_error(self) -> Iterator[None]:
-        """Restore all attributes if this context raises an error.
-
-        Otherwise, after a second `fit` that failed, the old network would answer with new labels.
-        """
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             # users of scikit-learn catch scikit-learn's own NotFittedError
@@ -132,8 +115,7 @@ class Estimator:
         path : path
         """
         self._require_fitted()
-        with built_in_kinds():
-            self.model_.write(require_output("path", path))
+        self.model_.write(require_output("path", path))
 
     def _training_settings(self, **further: Any) -> dict[str, Any]:
         """Return the settings of the training, with `further` settings of the subclass."""
@@ -175,7 +157,7 @@ def require_same_length(inputs: np.ndarray, targets: np.ndarray) -> None:
     """Raise an error unless there is exactly one target for each row or image."""
     if len(inputs) != len(targets):
         found = f"inconsistent numbers of samples: {len(inputs)} in X and {len(targets)} in y"
-        raise InvalidInputError("X and y", found, "as many rows in X as in y")
+        raise InputError("X and y", found, "as many rows in X as in y")
 
 
 def weights_of(sample_weight: Any, count: int) -> np.ndarray:
@@ -188,10 +170,10 @@ def weights_of(sample_weight: Any, count: int) -> np.ndarray:
     weights = numbers(sample_weight, "sample_weight", dimensions=(1,))
     if len(weights) != count:
         found = f"{len(weights)} weights for {count} rows"
-        raise InvalidInputError("sample_weight", found, "a weight for each row")
+        raise InputError("sample_weight", found, "a weight for each row")
     if (weights < 0).any() or not weights.any():
         found = "negative weights" if (weights < 0).any() else "only zeros"
-        raise InvalidInputError("sample_weight", found, "weights >= 0, not all of them 0")
+        raise InputError("sample_weight", found, "weights >= 0, not all of them 0")
     return weights
 
 
@@ -204,7 +186,7 @@ def seed_of(random_state: Any) -> int:
     is_whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if not is_whole or random_state < 0:
         expected = "a whole number >= 0, a RandomState, or None"
-        raise InvalidInputError("random_state", repr(random_state), expected)
+        raise InputError("random_state", repr(random_state), expected)
     return int(random_state)
 
 
@@ -222,13 +204,13 @@ def labels_of(y: Any) -> np.ndarray:
         warnings.warn("A column-vector y was passed when a 1d array was expected", kind, 3)
         labels = labels[:, 0]
     if labels.ndim != 1 or len(labels) == 0:
-        raise InvalidInputError("y", f"bad input shape {labels.shape}", "a label for each row")
+        raise InputError("y", f"bad input shape {labels.shape}", "a label for each row")
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            raise InvalidInputError("y", "Input contains NaN or infinity", "labels")
+            raise InputError("y", "Input contains NaN or infinity", "labels")
         if (labels != np.floor(labels)).any():
             found, expected = "Unknown label type: continuous", "classes: maybe use a regressor"
-            raise InvalidInputError("y", found, expected)
+            raise InputError("y", found, expected)
     return labels
 
 
@@ -236,7 +218,7 @@ def require_targets(y: Any) -> None:
     """Raise an error if no targets are given."""
     if y is None:
         expected = "a target for each row of X"
-        raise InvalidInputError("y", "requires y to be passed, but the target y is None", expected)
+        raise InputError("y", "requires y to be passed, but the target y is None", expected)
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -248,7 +230,7 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
         raise WrongTypeError("y", str(error), "labels of one type") from error
     if len(classes) < 2:
         found = f"only one class, {classes[0]}"
-        raise InvalidInputError("y", found, "two classes or more")
+        raise InputError("y", found, "two classes or more")
     return classes, numbers_of_classes
 
 
@@ -262,11 +244,11 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 def require_columns(where: str, names: Sequence[str]) -> None:
     """Raise an error unless a file can hold these columns: not too many, and of different names."""
     if len(names) > MOST_COLUMNS:
-        raise InvalidInputError(where, f"{len(names):,} columns", f"at most {MOST_COLUMNS:,}")
+        raise InputError(where, f"{len(names):,} columns", f"at most {MOST_COLUMNS:,}")
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
         found, remedy = f"several columns named {twice!r}", "rename or remove them"
-        raise InvalidInputError(where, found, "columns of different names", remedy)
+        raise InputError(where, found, "columns of different names", remedy)
 
 
 def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarray:
@@ -280,27 +262,27 @@ def numbers(values: Any, where: str, *, dimensions: tuple[int, ...]) -> np.ndarr
         raise WrongTypeError(where, "a sparse matrix", "dense data", remedy)
     array = as_array(where, values)
     if array.dtype.kind == "c":
-        raise InvalidInputError(where, "Complex data not supported", "real numbers")
+        raise InputError(where, "Complex data not supported", "real numbers")
     try:
         array = array.astype(np.float64)
     except TypeError as error:
         found = f"{error} (argument must be a string or a number)"
         raise WrongTypeError(where, found, "numbers") from error
     except ValueError as error:
-        raise InvalidInputError(where, str(error), "numbers") from error
+        raise InputError(where, str(error), "numbers") from error
     if array.ndim not in dimensions:
         found = f"{array.ndim}-dimensional data of shape {array.shape}. Reshape your data"
         expected = f"{' or '.join(map(str, dimensions))} dimension{'s' * (dimensions != (1,))}"
-        raise InvalidInputError(where, found, expected)
+        raise InputError(where, found, expected)
     if len(array) == 0:
         found = f"Found array with 0 sample(s) (shape={array.shape})"
-        raise InvalidInputError(where, found, "a minimum of 1 is required.")
+        raise InputError(where, found, "a minimum of 1 is required.")
     if array.ndim == 2 and array.shape[1] == 0:
         found = f"Found array with 0 feature(s) (shape={array.shape})"
-        raise InvalidInputError(where, f"{found} while a minimum of 1 is required.", "columns")
+        raise InputError(where, f"{found} while a minimum of 1 is required.", "columns")
     if not (np.abs(array) <= LARGEST_NUMBER).all():
         found = "Input contains NaN, infinity or a value too large"
-        raise InvalidInputError(where, found, f"numbers of at most {LARGEST_NUMBER:g} in size")
+        raise InputError(where, found, f"numbers of at most {LARGEST_NUMBER:g} in size")
     return array
 
 

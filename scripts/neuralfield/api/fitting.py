@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield.api.arguments import (
+    argument_names,
     plain,
     require_execution_setting,
     require_function,
     require_mapping,
     require_positive,
 )
-from neuralfield.api.errors import (
-    InvalidSettingError,
-    UnknownSettingError,
-    WrongTypeError,
-    built_in_kinds,
-)
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import FIELDS, suggested_learning_rate
-from neuralfield.system.errors import did_you_mean
+from neuralfield.system.errors import (
+    ConfigError,
+    UnknownSettingError,
+    WrongTypeError,
+    did_you_mean,
+)
 from neuralfield.system.settings import AUTO, settings_of
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.presets import PRESETS, read_preset
@@ -33,6 +33,7 @@ from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 _USUAL_FIELD = "siren"
 
 
+@argument_names()
 def fit(
     image: Any,
     field: str | Mapping[str, Any] | None = None,
@@ -125,17 +126,16 @@ def fit(
     >>> field.render(64).shape
     (48, 64)
     """
-    with built_in_kinds():
-        require_function("callback", callback)
-        if steps is not None:
-            settings = {"steps": steps, **settings}
-        network, training, execution = _chosen(field, preset, seed, settings)
-        budget = _budget(steps, seconds, training)
-        source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
-        settings_of_both = settings_for(source.mode, source.kind, network, training)
-        task = ImageTask(source.values, source.mode, *settings_of_both)
-        how = {"callback": callback, "progress": progress, "budget": budget, **execution}
-        model, history = run_training(task, folder, device, **how)
+    require_function("callback", callback)
+    if steps is not None:
+        settings = {"steps": steps, **settings}
+    network, training, execution = _chosen(field, preset, seed, settings)
+    budget = _budget(steps, seconds, training)
+    source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
+    settings_of_both = settings_for(source.mode, source.kind, network, training)
+    task = ImageTask(source.values, source.mode, *settings_of_both)
+    how = {"callback": callback, "progress": progress, "budget": budget, **execution}
+    model, history = run_training(task, folder, device, **how)
     checkpoints = None if folder is None else Path(folder, "checkpoints")
     return ImageField(
         model, device=device, history=history, image=task.values, checkpoints=checkpoints
@@ -170,7 +170,7 @@ def _budget(steps: int | None, seconds: float | None, training: dict[str, Any]) 
         return budget if steps is None else {}
     if steps is not None:
         found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
-        raise InvalidSettingError("seconds", found, expected, "remove one")
+        raise ConfigError("seconds", found, expected, "remove one")
     require_positive("seconds", plain(seconds), most=LARGEST_NUMBER)
     return {"budget": plain(seconds)}
 
@@ -189,17 +189,17 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
     if preset is not None:
         if preset not in PRESETS:
             expected, guess = f"one of {', '.join(PRESETS)}", did_you_mean(preset, PRESETS)
-            raise InvalidSettingError("preset", repr(preset), expected, guess)
+            raise ConfigError("preset", repr(preset), expected, guess)
         network = read_preset(preset)
         if given and given != {"type": network["type"]}:
             found = f"{preset!r} with the field {field!r}"
-            raise InvalidSettingError("preset", found, f"the field {network['type']!r}, or none")
+            raise ConfigError("preset", found, f"the field {network['type']!r}, or none")
         return network
     given.setdefault("type", _USUAL_FIELD)
     if given["type"] not in FIELDS:
         guess = did_you_mean(given["type"], FIELDS)
         expected = f"one of {', '.join(FIELDS)}"
-        raise InvalidSettingError("field", repr(given["type"]), expected, guess)
+        raise ConfigError("field", repr(given["type"]), expected, guess)
     return given
 
 

@@ -12,10 +12,10 @@ from neuralfield.api.arguments import (
     require_two_values,
     require_width_and_height,
 )
-from neuralfield.api.errors import InvalidInputError, WrongTypeError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
 from neuralfield.images.image import MODES
+from neuralfield.system.errors import InputError, WrongTypeError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 
@@ -82,47 +82,46 @@ def from_torch_siren(
     >>> nf.from_torch_siren(state, (64, 48), omega_0=30, values=(-1, 1))
     <ImageField: siren of 337 parameters, fitted to 64 x 48 pixels (grey)>
     """
-    with built_in_kinds():
-        weights, biases = _layers(state_dict)
-        width, height = require_width_and_height(size)
-        longer = max(width, height)
-        places = {
-            "centres": (longer / width, longer / height),
-            "corners": (longer / max(width - 1, 1), longer / max(height - 1, 1)),
-            "longer": (1.0, 1.0),
-        }
-        for name, given, known in (
-            ("pixels", pixels, [*places]),
-            ("coordinates", coordinates, ["xy", "yx"]),
-        ):
-            if given not in known:
-                raise InvalidInputError(name, repr(given), f"one of {', '.join(known)}")
-        if coordinates == "yx":
-            weights[0] = weights[0][::-1]
-        weights[0] = weights[0] * np.array(places[pixels])[:, None]
-        black, white = require_two_values("values", values)
-        # in neuralfield, the last layer's output z is -1 for black and 1 for white
-        weights[-1] = weights[-1] * (2 / (white - black))
-        biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
-        for name, given in (("omega_0", omega_0), ("first_omega_0", first_omega_0)):
-            if given is not None:
-                require_positive(name, plain(given), most=LARGEST_NUMBER)
-        settings = Siren(
-            width=weights[0].shape[1],
-            hidden_layers=len(weights) - 2,
-            first_omega_0=plain(omega_0 if first_omega_0 is None else first_omega_0),
-            omega_0=plain(omega_0),
-        )
-        shape = ImageShape(width, height, weights[-1].shape[1])
-        named = {"weight": weights, "bias": biases}
-        arrays = {
-            f"layers.{index}.{name}": np.ascontiguousarray(array, np.float32)
-            for name, kind in named.items()
-            for index, array in enumerate(kind)
-        }
-        record = {"imported_from": "a state_dict of PyTorch", "precision": "float32"}
-        model = Model(settings, shape, MODES[shape.channels], arrays, record)
-        model.network()  # raises an error if arrays and settings do not match
+    weights, biases = _layers(state_dict)
+    width, height = require_width_and_height(size)
+    longer = max(width, height)
+    places = {
+        "centres": (longer / width, longer / height),
+        "corners": (longer / max(width - 1, 1), longer / max(height - 1, 1)),
+        "longer": (1.0, 1.0),
+    }
+    for name, given, known in (
+        ("pixels", pixels, [*places]),
+        ("coordinates", coordinates, ["xy", "yx"]),
+    ):
+        if given not in known:
+            raise InputError(name, repr(given), f"one of {', '.join(known)}")
+    if coordinates == "yx":
+        weights[0] = weights[0][::-1]
+    weights[0] = weights[0] * np.array(places[pixels])[:, None]
+    black, white = require_two_values("values", values)
+    # in neuralfield, the last layer's output z is -1 for black and 1 for white
+    weights[-1] = weights[-1] * (2 / (white - black))
+    biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
+    for name, given in (("omega_0", omega_0), ("first_omega_0", first_omega_0)):
+        if given is not None:
+            require_positive(name, plain(given), most=LARGEST_NUMBER)
+    settings = Siren(
+        width=weights[0].shape[1],
+        hidden_layers=len(weights) - 2,
+        first_omega_0=plain(omega_0 if first_omega_0 is None else first_omega_0),
+        omega_0=plain(omega_0),
+    )
+    shape = ImageShape(width, height, weights[-1].shape[1])
+    named = {"weight": weights, "bias": biases}
+    arrays = {
+        f"layers.{index}.{name}": np.ascontiguousarray(array, np.float32)
+        for name, kind in named.items()
+        for index, array in enumerate(kind)
+    }
+    record = {"imported_from": "a state_dict of PyTorch", "precision": "float32"}
+    model = Model(settings, shape, MODES[shape.channels], arrays, record)
+    model.network()  # raises an error if arrays and settings do not match
     return ImageField(model)
 
 
@@ -135,9 +134,9 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
     biases = [array for name, array in arrays.items() if name.endswith("bias")]
     if misfit := next(_misfits(arrays, weights, biases), ""):
         listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InvalidInputError(_WHERE, f"{misfit}, in {listed or 'no arrays'}", _EXPECTED)
+        raise InputError(_WHERE, f"{misfit}, in {listed or 'no arrays'}", _EXPECTED)
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise InvalidInputError(_WHERE, "weights that are not finite", "finite numbers")
+        raise InputError(_WHERE, "weights that are not finite", "finite numbers")
     return weights, biases
 
 
@@ -167,12 +166,12 @@ def _misfits(
 def _array(name: str, tensor: Any) -> np.ndarray:
     if isinstance(tensor, Mapping):
         remedy = f"pass its content: [{name!r}]"
-        raise InvalidInputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
+        raise InputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().double().numpy()
     if getattr(getattr(tensor, "dtype", None), "kind", "") == "c":
-        raise InvalidInputError(f"{_WHERE}[{name!r}]", "complex numbers", "a tensor of floats")
+        raise InputError(f"{_WHERE}[{name!r}]", "complex numbers", "a tensor of floats")
     try:
         return np.asarray(tensor, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{_WHERE}[{name!r}]", str(error), "a tensor") from error
+        raise InputError(f"{_WHERE}[{name!r}]", str(error), "a tensor") from error

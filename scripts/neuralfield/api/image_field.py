@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neuralfield.api.arguments import (
+    argument_names,
     positions_on_device,
     render_sides,
     require_bit_depth,
@@ -20,11 +21,6 @@ from neuralfield.api.arguments import (
     require_samples,
 )
 from neuralfield.api.derivatives import derivatives
-from neuralfield.api.errors import (
-    InvalidInputError,
-    built_in_kinds,
-    require_package,
-)
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import CoordinateNetwork, describe_field
@@ -33,6 +29,10 @@ from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
+from neuralfield.system.errors import (
+    InputError,
+    MissingPackageError,
+)
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.history import History
@@ -144,14 +144,13 @@ class ImageField:
         ValueError
             The image has a different number of channels than the field.
         """
-        with built_in_kinds():
-            return self._psnr(training_image(image).values)
+        return self._psnr(training_image(image).values)
 
     def _psnr(self, values: np.ndarray) -> float:
         height, width, channels = values.shape
         if channels != self.channels:
             found = f"an image of {channels} channel{'s' * (channels != 1)}"
-            raise InvalidInputError("image", found, f"{self.channels}, as the field has")
+            raise InputError("image", found, f"{self.channels}, as the field has")
         return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
 
     def coordinates(
@@ -297,10 +296,9 @@ class ImageField:
         ValueError
             The size is below 1 or too large, or the box is empty or outside the image.
         """
-        with built_in_kinds():
-            require_samples(samples)
-            sides = render_sides(self.model, size, box, max_megapixels)
-            values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
+        require_samples(samples)
+        sides = render_sides(self.model, size, box, max_megapixels)
+        values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
         return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
 
     def render_to(
@@ -331,19 +329,19 @@ class ImageField:
         width, height : int
             In pixels.
         """
-        with built_in_kinds():
-            file = require_png("path", path)
-            require_bit_depth(bit_depth)
-            require_samples(samples)
-            sides = render_sides(self.model, size, box, max_megapixels)
-            options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
-            render_to_png(self._shown(residual), file, *sides, **options)
+        file = require_png("path", path)
+        require_bit_depth(bit_depth)
+        require_samples(samples)
+        sides = render_sides(self.model, size, box, max_megapixels)
+        options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
+        render_to_png(self._shown(residual), file, *sides, **options)
         return sides
 
     def _shown(self, residual: bool) -> Model:
         return self.model if residual else replace(self.model, residual=None)
 
     @property
+    @argument_names()
     def _place(self) -> dict[str, Any]:
         """The device and the number of CPU cores that compute renders."""
         return {"device": select_device(self.device), "threads": available_cores()}
@@ -360,8 +358,7 @@ class ImageField:
 
         ``docs/format.md`` describes the format; `neuralfield.load` reads such a file.
         """
-        with built_in_kinds():
-            self.model.write(require_output("path", path))
+        self.model.write(require_output("path", path))
 
     def to_html(self, path: str | os.PathLike) -> None:
         """Write the viewer: an HTML page that evaluates the network on the GPU of its reader.
@@ -369,10 +366,9 @@ class ImageField:
         The page needs no internet. If the training was run in a folder, or the network was loaded
         from a folder, a slider shows the course of the training. See ``docs/viewer.md``.
         """
-        with built_in_kinds():
-            file = require_output("path", path)
-            snapshots = list_snapshots(self.checkpoints) if self.checkpoints else ()
-            write_atomically(file, self._page(file.stem, snapshots).encode())
+        file = require_output("path", path)
+        snapshots = list_snapshots(self.checkpoints) if self.checkpoints else ()
+        write_atomically(file, self._page(file.stem, snapshots).encode())
 
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as an ONNX graph in float32.
@@ -390,11 +386,11 @@ class ImageField:
             The package onnx is not installed (``pip install neuralfield[onnx]``).
         """
         network = self._exported_network("to_onnx")
-        require_package("to_onnx", "onnx", "ONNX", "'neuralfield[onnx]'")
-        from neuralfield.api.to_onnx import write_onnx  # imported here, as it needs onnx
-
-        with built_in_kinds():
-            write_onnx(require_output("path", path), network, self.model)
+        try:
+            from neuralfield.api.to_onnx import write_onnx
+        except ImportError as error:
+            raise _not_installed("to_onnx", "onnx", "'neuralfield[onnx]'") from error
+        write_onnx(require_output("path", path), network, self.model)
 
     def to_torch(self) -> "torch.nn.Module":
         """Return the network as a PyTorch module, from (n, 2) to (n, channels), in float32.
@@ -408,9 +404,10 @@ class ImageField:
             PyTorch is not installed (``pip install torch``).
         """
         network = self._exported_network("to_torch")
-        require_package("to_torch", "torch", "PyTorch", "torch")
-        from neuralfield.api.to_torch import TorchField  # imported here, as it needs PyTorch
-
+        try:
+            from neuralfield.api.to_torch import TorchField
+        except ImportError as error:
+            raise _not_installed("to_torch", "torch", "torch") from error
         return TorchField(network)
 
     def _exported_network(self, method: str) -> CoordinateNetwork:
@@ -466,3 +463,8 @@ class ImageField:
             f"<ImageField: {self.settings['type']} of {self.parameter_count:,} parameters, fitted"
             f" to {self.width} x {self.height} pixels ({self.model.mode}){trained}>"
         )
+
+
+def _not_installed(where: str, package: str, to_install: str) -> MissingPackageError:
+    found, expected = f"{package} is not installed", f"the package {package}"
+    return MissingPackageError(where, found, expected, f"pip install {to_install}")

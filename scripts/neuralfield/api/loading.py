@@ -4,15 +4,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from neuralfield.api.arguments import require_path
+from neuralfield.api.arguments import argument_names, require_path
 from neuralfield.api.classifiers import ImageClassifier
-from neuralfield.api.errors import InvalidFileError, MissingFileError, built_in_kinds
 from neuralfield.api.image_field import ImageField
 from neuralfield.api.tables import TableRegressor
 from neuralfield.api.training_image import training_image
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.device import require_device
-from neuralfield.system.errors import CheckpointError
+from neuralfield.system.errors import CheckpointError, MissingFileError
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.image.image_model import Model
@@ -20,6 +19,7 @@ from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.training.history import read_history
 
 
+@argument_names()
 def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") -> Any:
     """Load a network that was fitted by this package or by the workflow.
 
@@ -55,23 +55,22 @@ def load(path: str | os.PathLike, image: Any = None, *, device: str = "auto") ->
     >>> nf.load("nowhere.safetensors")
     Traceback (most recent call last):
       ...
-    neuralfield.api.errors.MissingFileError: nowhere.safetensors: ...
+    neuralfield.system.errors.MissingFileError: nowhere.safetensors: ...
     """
     path = require_path("path", path)
     if path.is_dir():
         path = path / "model.safetensors"
     if not path.exists():
         raise MissingFileError(str(path), "there is no such file", "a network that was saved")
-    with built_in_kinds():
-        require_device(device)
-        kind = _kind(path)
-        if kind == TableModel.kind:
-            return TableRegressor.of_model(TableModel.load(path))
-        if kind == ClassifierModel.kind:
-            return ImageClassifier.of_model(ClassifierModel.load(path))
-        model = Model.load(path)
-        values = None if image is None else training_image(image).values
-        measured_db = measured(path, "psnr_db")
+    require_device(device)
+    kind = _kind(path)
+    if kind == TableModel.kind:
+        return TableRegressor.of_model(TableModel.load(path))
+    if kind == ClassifierModel.kind:
+        return ImageClassifier.of_model(ClassifierModel.load(path))
+    model = Model.load(path)
+    values = None if image is None else training_image(image).values
+    measured_db = measured(path, "psnr_db")
     history, checkpoints = path.with_name("history.csv"), path.with_name("checkpoints")
     is_final = path.name == "model.safetensors" and history.exists()
     return ImageField(
@@ -91,4 +90,4 @@ def _kind(path: Path) -> Any:
     except CheckpointError as error:
         # the original error advises to make the file again, which holds for the workflow only
         expected = "a network that neuralfield has saved, as a .safetensors file"
-        raise InvalidFileError(error.where, error.found, expected) from error
+        raise CheckpointError(error.where, error.found, expected) from error

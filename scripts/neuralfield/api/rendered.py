@@ -9,10 +9,10 @@ import numpy as np
 from PIL import Image
 
 from neuralfield.api.arguments import require_bit_depth, require_output
-from neuralfield.api.errors import InvalidInputError, InvalidSettingError, built_in_kinds
 from neuralfield.images import ImageData, write_image
 from neuralfield.images.image import MODES
 from neuralfield.rendering.levels import to_levels
+from neuralfield.system.errors import ConfigError, InputError
 from neuralfield.system.files import write_atomically
 
 
@@ -65,18 +65,17 @@ class RenderedImage(np.ndarray):
         OSError
             The file cannot be written.
         """
-        with built_in_kinds():
-            file, levels = require_output("path", path), self.levels(bit_depth)
-            if not self._is_image():
-                expected = "(height, width) or (height, width, 3 or 4)"
-                raise InvalidInputError("image", f"an array of shape {self.shape}", expected)
-            if file.suffix.lower() != ".png":
-                if bit_depth != 8:
-                    raise InvalidSettingError("bit_depth", f"{bit_depth} for {file}", "8, or a PNG")
-                write_atomically(file, _encode(levels, file))
-                return
-            pixels = levels.reshape(*levels.shape[:2], -1)
-            write_image(file, ImageData(pixels, MODES[pixels.shape[2]], bit_depth))
+        file, levels = require_output("path", path), self.levels(bit_depth)
+        if not self._is_image():
+            expected = "(height, width) or (height, width, 3 or 4)"
+            raise InputError("image", f"an array of shape {self.shape}", expected)
+        if file.suffix.lower() != ".png":
+            if bit_depth != 8:
+                raise ConfigError("bit_depth", f"{bit_depth} for {file}", "8, or a PNG")
+            write_atomically(file, _encode(levels, file))
+            return
+        pixels = levels.reshape(*levels.shape[:2], -1)
+        write_image(file, ImageData(pixels, MODES[pixels.shape[2]], bit_depth))
 
     def _is_image(self) -> bool:
         return self.size > 0 and (self.ndim == 2 or (self.ndim == 3 and self.shape[2] in (3, 4)))
@@ -95,10 +94,10 @@ def _encode(levels: np.ndarray, file: Path) -> bytes:
     kind = Image.registered_extensions().get(file.suffix.lower())
     if kind not in Image.SAVE:
         expected = "a name that ends in .png, .jpg, .webp, .tif or another that Pillow writes"
-        raise InvalidSettingError("path", repr(os.fspath(file)), expected)
+        raise ConfigError("path", repr(os.fspath(file)), expected)
     encoded = io.BytesIO()
     try:
         Image.fromarray(levels).save(encoded, kind)
     except OSError as error:
-        raise InvalidSettingError("path", f"{error}", "another format, such as .png") from error
+        raise ConfigError("path", f"{error}", "another format, such as .png") from error
     return encoded.getvalue()

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.errors import InvalidInputError, built_in_kinds
+from neuralfield.api.arguments import argument_names
 from neuralfield.api.estimators import (
     Classifier,
     Estimator,
@@ -20,6 +20,7 @@ from neuralfield.api.estimators import (
     weights_of,
 )
 from neuralfield.api.run_training import run_training
+from neuralfield.system.errors import InputError
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples
 from neuralfield.tasks.table.table_model import TableModel
@@ -40,49 +41,55 @@ class TableNetwork(Estimator):
     model_: TableModel = field(init=False)
     n_features_in_: int = field(init=False)
 
-    def _train(self, samples: Samples, output: str, loss: str, scale_targets: str) -> None:
+    def _train(
+        self,
+        inputs: Any,
+        targets: np.ndarray,
+        names: tuple[str, ...],
+        *,
+        output: str,
+        loss: str,
+        scale_targets: str,
+    ) -> None:
+        """Train a network, and store it with the columns that `predict` will require.
+
+        No attribute is changed before the training has ended.
+        """
+        values, columns = numbers(inputs, "X", dimensions=(2,)), column_names(inputs)
+        require_same_length(values, targets)
+        inputs_named = columns or tuple(f"x{index}" for index in range(values.shape[1]))
+        require_columns("X", inputs_named)
+        require_columns("y", names)
         training = self._training_settings(loss=loss)
         network = {"widths": self.widths, "activation": self.activation, "output": output}
         network["bias"] = training.pop("bias", True)
         task = TableTask(
-            samples,
+            Samples("X", inputs_named, names, values, targets),
             Dense.from_mapping(plain_settings(network)),
             SampleTraining.from_mapping(training),
             self.scale_inputs,
             scale_targets,
         )
         self.model_, self.history_ = run_training(task, self.folder, self.device, threads=1)
-
-    def _samples(self, inputs: Any, targets: np.ndarray, names: tuple[str, ...]) -> Samples:
-        """Check the inputs, and store the columns that `predict` will require."""
-        values = numbers(inputs, "X", dimensions=(2,))
-        require_same_length(values, targets)
-        columns = column_names(inputs)
         self.n_features_in_ = values.shape[1]
+        vars(self).pop("feature_names_in_", None)
         if columns is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        inputs_named = columns or tuple(f"x{index}" for index in range(values.shape[1]))
-        require_columns("X", inputs_named)
-        require_columns("y", names)
-        return Samples("X", inputs_named, names, values, targets)
 
     def _outputs(self, inputs: Any) -> np.ndarray:
         """Evaluate the network in the precision of its training; shape (n, targets)."""
         self._require_fitted()
-        with built_in_kinds():
-            values = numbers(inputs, "X", dimensions=(2,))
-            if values.shape[1] != self.n_features_in_:
-                found = f"X has {values.shape[1]} features, but {type(self).__name__} is expecting"
-                found = f"{found} {self.n_features_in_} features as input"
-                raise InvalidInputError("X", found, "the columns that were passed to fit")
-            columns = column_names(inputs)
-            own = getattr(self, "feature_names_in_", None)
-            if own is not None and columns is not None and tuple(own) != columns:
-                found = f"The feature names should match those that were passed: {columns}"
-                raise InvalidInputError("X", found, f"{tuple(own)}, in this order")
-            return self.model_.predict(values)
+        values = numbers(inputs, "X", dimensions=(2,))
+        if values.shape[1] != self.n_features_in_:
+            found = f"X has {values.shape[1]} features, but {type(self).__name__} is expecting"
+            found = f"{found} {self.n_features_in_} features as input"
+            raise InputError("X", found, "the columns that were passed to fit")
+        columns = column_names(inputs)
+        own = getattr(self, "feature_names_in_", None)
+        if own is not None and columns is not None and tuple(own) != columns:
+            found = f"The feature names should match those that were passed: {columns}"
+            raise InputError("X", found, f"{tuple(own)}, in this order")
+        return self.model_.predict(values)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -149,6 +156,7 @@ class TableRegressor(TableNetwork):
         found._has_one_target = len(model.targets) == 1
         return found
 
+    @argument_names()
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit the network to rows and their targets.
 
@@ -166,14 +174,14 @@ class TableRegressor(TableNetwork):
         ValueError
             A setting is out of range, the shapes do not match, or there are NaN or infinity.
         """
-        with built_in_kinds(), self._as_before_on_error():
-            require_targets(y)
-            targets = numbers(y, "y", dimensions=(1, 2))
-            self._has_one_target = targets.ndim == 1
-            targets = targets.reshape(len(targets), -1)
-            names = column_names(y) or tuple(f"y{index}" for index in range(targets.shape[1]))
-            samples = self._samples(X, targets, names)
-            self._train(samples, "linear", self.loss, self.scale_targets)
+        require_targets(y)
+        targets = numbers(y, "y", dimensions=(1, 2))
+        has_one_target = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        names = column_names(y) or tuple(f"y{index}" for index in range(targets.shape[1]))
+        how = {"loss": self.loss, "scale_targets": self.scale_targets}
+        self._train(X, targets, names, output="linear", **how)
+        self._has_one_target = has_one_target
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -221,6 +229,7 @@ class TableClassifier(Classifier, TableNetwork):
     ['a', 'b']
     """
 
+    @argument_names()
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit the network to rows and their classes.
 
@@ -239,14 +248,13 @@ class TableClassifier(Classifier, TableNetwork):
         ValueError
             As for `TableRegressor.fit`, or there is only one class.
         """
-        with built_in_kinds(), self._as_before_on_error():
-            self.classes_, numbers_of_classes = classes_of(y)
-            targets = np.eye(len(self.classes_))[numbers_of_classes]
-            names = tuple(map(str, self.classes_))
-            if len(names) == 2:
-                targets, names = targets[:, 1:], names[1:]
-            samples = self._samples(X, targets, names)
-            self._train(samples, "sigmoid", "binary_cross_entropy", "none")
+        classes, numbers_of_classes = classes_of(y)
+        targets, names = np.eye(len(classes))[numbers_of_classes], tuple(map(str, classes))
+        if len(names) == 2:
+            targets, names = targets[:, 1:], names[1:]
+        how = {"loss": "binary_cross_entropy", "scale_targets": "none"}
+        self._train(X, targets, names, output="sigmoid", **how)
+        self.classes_ = classes
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803

@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 from neuralfield.api.arguments import require_path, require_positive
-from neuralfield.api.errors import InvalidInputError, WrongTypeError
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.image import (
     CHANNELS,
@@ -22,6 +21,7 @@ from neuralfield.images.image import (
 )
 from neuralfield.images.image_file import pixels_of_pillow
 from neuralfield.images.kind import Kind, kind_of
+from neuralfield.system.errors import InputError, WrongTypeError
 
 WHERE = "image"
 _EXPECTED = "an array of shape (height, width) or (height, width, 1, 3 or 4)"
@@ -78,9 +78,7 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
         raise WrongTypeError(WHERE, found, expected, remedy)
     if np.ma.is_masked(image):
         found = f"a masked array, with {np.ma.count_masked(image):,} masked values"
-        raise InvalidInputError(
-            WHERE, found, "an array without masked values", "use image.filled(0.5)"
-        )
+        raise InputError(WHERE, found, "an array without masked values", "use image.filled(0.5)")
     array = image.get() if hasattr(image, "__cuda_array_interface__") else np.asarray(image)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # FITS and TIFF: big-endian
     if array.dtype.kind not in "fb" and array.dtype not in (np.uint8, np.uint16):
@@ -89,9 +87,9 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in CHANNELS.values()):
         is_first = array.ndim == 3 and array.shape[0] in CHANNELS.values()
         remedy = "channels come last: use image.transpose(1, 2, 0)" if is_first else ""
-        raise InvalidInputError(WHERE, f"an array of shape {array.shape}", _EXPECTED, remedy)
+        raise InputError(WHERE, f"an array of shape {array.shape}", _EXPECTED, remedy)
     if array.size == 0:
-        raise InvalidInputError(WHERE, f"no pixels, as its shape is {array.shape}", _EXPECTED)
+        raise InputError(WHERE, f"no pixels, as its shape is {array.shape}", _EXPECTED)
     _require_size(array.shape, max_megapixels)
     array = array.reshape(*array.shape[:2], -1)
     return array * np.uint8(255) if array.dtype == bool else np.ascontiguousarray(array)
@@ -104,7 +102,7 @@ def _require_size(
     remedy: str = "reduce it first",
 ) -> None:
     if shape[0] * shape[1] > max_megapixels * 1e6:
-        raise InvalidInputError(
+        raise InputError(
             where,
             f"{shape[1]:,} x {shape[0]:,} pixels",
             f"at most {max_megapixels:g} megapixels",
@@ -115,14 +113,14 @@ def _require_size(
 def _float_values(array: np.ndarray) -> np.ndarray:
     if not np.isfinite(array).all():
         count = int(array.size - np.isfinite(array).sum())
-        raise InvalidInputError(WHERE, f"NaN or infinity in {count:,} values", "finite values")
+        raise InputError(WHERE, f"NaN or infinity in {count:,} values", "finite values")
     lowest, highest = float(array.min()), float(array.max())
     if lowest < 0 or highest > 1:
         # all digits, because 1.0000001 is above 1, too
         found, remedy = f"values from {lowest!r} to {highest!r}", "divide by the value of white"
         is_near = lowest > -1e-3 and highest < 1 + 1e-3
         remedy = "use np.clip(image, 0, 1)" if is_near else remedy
-        raise InvalidInputError(WHERE, found, "values from 0 to 1", remedy)
+        raise InputError(WHERE, found, "values from 0 to 1", remedy)
     return array.astype(np.float32)
 
 

@@ -29,7 +29,8 @@ class NeuralfieldError(Exception):
     """Base class of errors that a user can correct; they are shown as one line, not a traceback.
 
     `where` is the file, the config key or the step of the error, `found` the wrong value or state,
-    `expected` the correct one, and `remedy` the suggested correction.
+    `expected` the correct one, and `remedy` the suggested correction. Each subclass is also one of
+    a built-in exception, which programs that import the package can catch.
 
     >>> print(NeuralfieldError("images.cub.size", 0, "a whole number >= 1", "remove the key"))
     images.cub.size: 0; expected a whole number >= 1; remove the key
@@ -44,27 +45,43 @@ class NeuralfieldError(Exception):
         return type(self), (self.where, self.found, self.expected, self.remedy)
 
 
-class ConfigError(NeuralfieldError):
+class ConfigError(NeuralfieldError, ValueError):
     """A setting is missing, unknown, of the wrong type or out of range."""
 
 
-class InputError(NeuralfieldError):
-    """An image, a table of samples or another input file cannot be used."""
+class UnknownSettingError(NeuralfieldError, TypeError):
+    """An argument of a function has an unknown name."""
 
 
-class ResourceError(NeuralfieldError):
+class InputError(NeuralfieldError, ValueError):
+    """An image, a table of samples, an array or another input cannot be used."""
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """An input file does not exist."""
+
+
+class WrongTypeError(NeuralfieldError, TypeError):
+    """An argument of a function has an unsupported type."""
+
+
+class ResourceError(NeuralfieldError, RuntimeError):
     """The machine has too few cores, too little memory, or no GPU where one was asked for."""
 
 
-class CheckpointError(NeuralfieldError):
+class MissingPackageError(ResourceError, ImportError):
+    """An optional package is not installed."""
+
+
+class CheckpointError(NeuralfieldError, ValueError):
     """A saved state or a model file is damaged or belongs to another run."""
 
 
-class DivergenceError(NeuralfieldError):
+class DivergenceError(NeuralfieldError, ArithmeticError):
     """The loss is no longer a finite number."""
 
 
-class StorageError(NeuralfieldError):
+class StorageError(NeuralfieldError, OSError):
     """A file cannot be written: the disk is full, a permission is missing, the network is down."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from neuralfield.system.errors import InputError
+from neuralfield.system.errors import InputError, MissingFileError
 from neuralfield.system.files import read_whole
 from neuralfield.system.provenance import remedy_for
 
@@ -42,7 +42,7 @@ def open_input(path: str | os.PathLike, expected: str) -> BinaryIO:
         return Path(path).open("rb")
     except FileNotFoundError as error:
         remedy = "check the spelling; a relative path starts from the working directory"
-        raise InputError(where, "there is no such file", expected, remedy) from error
+        raise MissingFileError(where, "there is no such file", expected, remedy) from error
     except OSError as error:
         found = f"cannot be opened ({error.strerror})"
         raise InputError(where, found, expected, "check the path and its permissions") from error
