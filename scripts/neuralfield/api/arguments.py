@@ -21,10 +21,9 @@ from neuralfield.system.errors import (
     NeuralfieldError,
     WrongTypeError,
 )
-from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.system.settings import AUTO
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
-from neuralfield.tasks.training_settings import ImageExecution
 
 _MOST_SAMPLES = 1 << 16
 
@@ -72,10 +71,10 @@ def require_png(where: str, value: Any) -> Path:
     return path
 
 
-def require_bit_depth(value: Any) -> None:
-    """Raise an error unless the bit depth is 8 or 16."""
-    if value not in (8, 16):
-        raise ConfigError("bit_depth", repr(value), "8 or 16")
+def require(is_right: bool, where: str, value: Any, expected: str) -> None:
+    """Raise an error that shows the value of an argument unless it is right."""
+    if not is_right:
+        raise ConfigError(where, repr(value), expected)
 
 
 def plain(value: Any) -> Any:
@@ -93,47 +92,34 @@ def as_array(where: str, values: Any) -> np.ndarray:
         raise InputError(where, str(error), "rows of equal length") from error
 
 
-def require_function(where: str, value: Any) -> None:
-    """Raise an error unless the value is callable or None."""
-    if value is not None and not callable(value):
-        raise WrongTypeError(where, repr(value), "a function that takes a dict")
-
-
 def require_mapping(where: str, value: Any) -> None:
     """Raise an error unless the value is a mapping."""
     if not isinstance(value, Mapping):
         raise WrongTypeError(where, repr(value), "a mapping of settings to values")
 
 
-def require_execution_setting(name: str, value: Any) -> None:
-    """Raise an error unless an execution setting (see `ImageExecution`) allows the value."""
-    declared = settings_of(ImageExecution)[name]
-    if not declared.allows(value):
-        raise ConfigError(name, repr(value), declared.expectation)
-
-
 def require_positive(where: str, value: Any, most: float = math.inf) -> None:
     """Raise an error unless the value is a positive number of at most `most`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        expected = "a number > 0" if math.isinf(most) else f"a number > 0, at most {most:g}"
-        raise ConfigError(where, repr(value), expected)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    expected = "a number > 0" if math.isinf(most) else f"a number > 0, at most {most:g}"
+    require(is_number and 0 < value <= most, where, value, expected)
 
 
 def require_box(box: Any) -> Box:
     """Return the part of an image to render, or raise an error if it is not a valid box."""
-    left, top, right, bottom = _floats(box, 4)
-    if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
-        expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
-        raise ConfigError("box", repr(box), expected)
+    left, top, right, bottom = floats(box, 4)
+    is_box = 0 <= left < right <= 1 and 0 <= top < bottom <= 1
+    expected = "(left, top, right, bottom) in [0, 1] with left < right and top < bottom"
+    require(is_box, "box", box, expected)
     return left, top, right, bottom
 
 
 def require_samples(samples: Any) -> None:
     """Raise an error unless the value is a number of samples per pixel or "auto"."""
     is_count = _is_count(samples) and samples <= _MOST_SAMPLES
-    if not (is_count or (isinstance(samples, str) and samples == AUTO)):
-        expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
-        raise ConfigError("samples", repr(samples), expected)
+    is_auto = isinstance(samples, str) and samples == AUTO
+    expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
+    require(is_count or is_auto, "samples", samples, expected)
 
 
 def render_sides(
@@ -157,10 +143,9 @@ def render_sides(
 
 def require_width_and_height(size: Any) -> tuple[int, int]:
     """Return (width, height) in pixels, or raise an error if it is not a pair of whole numbers."""
-    sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
-    if len(sides) != 2 or not all(map(_is_count, sides)):
-        expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
-        raise InputError("size", repr(size), expected)
+    sides: Any = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
+    expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
+    require(len(sides) == 2 and all(map(_is_count, sides)), "size", size, expected)
     return int(sides[0]), int(sides[1])
 
 
@@ -169,15 +154,7 @@ def _is_count(value: Any) -> bool:
     return is_whole and int(value) >= 1
 
 
-def require_two_values(where: str, values: Any) -> tuple[float, float]:
-    """Return two numbers, or raise an error if they are not finite and different."""
-    first, second = _floats(values, 2)
-    if not (math.isfinite(first) and math.isfinite(second) and first != second):
-        raise InputError(where, repr(values), "two different numbers")
-    return first, second
-
-
-def _floats(values: Any, count: int) -> list[float]:
+def floats(values: Any, count: int) -> list[float]:
     """Return the values as `count` floats; all NaN if they are not `count` numbers."""
     try:
         found = [float(value) for value in values]

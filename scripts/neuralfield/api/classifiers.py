@@ -17,7 +17,7 @@ from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
 from neuralfield.tasks.classifier.idx import MOST_SIDE_PX
 from neuralfield.tasks.classifier.labelled import LabelledImages
-from neuralfield.tasks.training_settings import ClassifierTraining
+from neuralfield.tasks.training_settings import ClassifierTraining, ImageExecution
 
 _NETWORK_SETTINGS = tuple(settings_of(ConvolutionalClassifier))
 
@@ -129,7 +129,9 @@ class ImageClassifier(Classifier):
             ConvolutionalClassifier.from_mapping(network),
             ClassifierTraining.from_mapping(self._training_settings()),
         )
-        self.model_, self.history_ = run_training(task, self.folder, self.device)
+        self.model_, self.history_ = run_training(
+            task, self.folder, ImageExecution(device=self.device)
+        )
         self.classes_ = classes
         return self
 

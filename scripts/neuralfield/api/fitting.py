@@ -8,13 +8,11 @@ from typing import Any
 from neuralfield.api.arguments import (
     argument_names,
     plain,
-    require_execution_setting,
-    require_function,
     require_mapping,
     require_positive,
 )
 from neuralfield.api.image_field import ImageField
-from neuralfield.api.run_training import EXECUTION_SETTINGS, Callback, run_training
+from neuralfield.api.run_training import Callback, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import FIELDS, suggested_learning_rate
 from neuralfield.system.errors import (
@@ -23,14 +21,22 @@ from neuralfield.system.errors import (
     WrongTypeError,
     did_you_mean,
 )
-from neuralfield.system.settings import AUTO, settings_of
+from neuralfield.system.settings import AUTO, any_of, settings_of
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.image.presets import PRESETS, read_preset
 from neuralfield.tasks.image_fit import settings_for
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
-from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
+from neuralfield.tasks.training_settings import (
+    BUDGETS,
+    HOW_AND_WHERE,
+    ImageExecution,
+    ImageTraining,
+)
 
 _USUAL_FIELD = "siren"
+
+_EXECUTION = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
+"""Settings of the execution that are arguments of `fit`, in addition to its device."""
 
 
 @argument_names()
@@ -126,16 +132,18 @@ def fit(
     >>> field.render(64).shape
     (48, 64)
     """
-    require_function("callback", callback)
+    if callback is not None and not callable(callback):
+        raise WrongTypeError("callback", repr(callback), "a function that takes a dict")
     if steps is not None:
         settings = {"steps": steps, **settings}
-    network, training, execution = _chosen(field, preset, seed, settings)
-    budget = _budget(steps, seconds, training)
+    network, training = _chosen(field, preset, seed, settings)
+    _set_budget(training, steps, seconds)
     source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
     settings_of_both = settings_for(source.mode, source.kind, network, training)
     task = ImageTask(source.values, source.mode, *settings_of_both)
-    how = {"callback": callback, "progress": progress, "budget": budget, **execution}
-    model, history = run_training(task, folder, device, **how)
+    execution = {name: training[name] for name in HOW_AND_WHERE if name in training}
+    how = ImageExecution.from_mapping({**execution, "device": device})
+    model, history = run_training(task, folder, how, callback=callback, progress=progress)
     checkpoints = None if folder is None else Path(folder, "checkpoints")
     return ImageField(
         model, device=device, history=history, image=task.values, checkpoints=checkpoints
@@ -147,81 +155,72 @@ def _chosen(
     preset: str | None,
     seed: int,
     settings: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the settings of the network, of its training and of the execution.
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the network, and those of its training and the execution.
 
     They include the defaults of config files.
     """
     given = _network(field, preset)
     own_training = given.pop("training", {})
-    of_network, of_training, execution = _grouped(settings, given["type"])
+    of_network, of_training = _grouped(settings, given["type"])
     network = _config_defaults(FIELDS[given["type"]]) | given | of_network
     usual = ImageTraining().described() | _config_defaults(ImageTraining)
     training = usual | own_training | {"random_seed": plain(seed)} | of_training
     if training["learning_rate"] == AUTO:
         training["learning_rate"] = suggested_learning_rate(network)
-    return network, training, execution
+    return network, training
 
 
-def _budget(steps: int | None, seconds: float | None, training: dict[str, Any]) -> dict[str, float]:
-    """Remove the budget from the settings and return it; `seconds` or `steps` take its place."""
-    budget = {key: training.pop(key) for key in BUDGETS if key in training}
-    if seconds is None:
-        return budget if steps is None else {}
-    if steps is not None:
+def _set_budget(training: dict[str, Any], steps: int | None, seconds: float | None) -> None:
+    """Replace the budget in the settings, if there is one, by `seconds` or `steps`, if given."""
+    if steps is not None and seconds is not None:
         found, expected = f"{seconds!r} with steps={steps!r}", "one of the two"
         raise ConfigError("seconds", found, expected, "remove one")
-    require_positive("seconds", plain(seconds), most=LARGEST_NUMBER)
-    return {"budget": plain(seconds)}
+    if steps is not None or seconds is not None:
+        for name in BUDGETS:
+            training.pop(name, None)
+    if seconds is not None:
+        training["budget"] = plain(seconds)
+        require_positive("seconds", training["budget"], most=LARGEST_NUMBER)
 
 
 def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[str, Any]:
     """Return a network as under ``fields`` in ``config.yaml``: that of a preset, or as given."""
-    if field is not None and not isinstance(field, str):
-        if not isinstance(field, Mapping):
-            expected = "the name of a type of network, or a mapping of its settings"
-            raise WrongTypeError("field", repr(field), expected)
-        require_mapping("field: training", field.get("training", {}))
-    given = {"type": field} if isinstance(field, str) else dict(field or {})
-    for where, name in (("field", given.get("type", "")), ("preset", preset or "")):
-        if not isinstance(name, str):
-            raise WrongTypeError(where, repr(name), "a name")
-    if preset is not None:
-        if preset not in PRESETS:
-            expected, guess = f"one of {', '.join(PRESETS)}", did_you_mean(preset, PRESETS)
-            raise ConfigError("preset", repr(preset), expected, guess)
-        network = read_preset(preset)
-        if given and given != {"type": network["type"]}:
-            found = f"{preset!r} with the field {field!r}"
-            raise ConfigError("preset", found, f"the field {network['type']!r}, or none")
-        return network
-    given.setdefault("type", _USUAL_FIELD)
-    if given["type"] not in FIELDS:
-        guess = did_you_mean(given["type"], FIELDS)
-        expected = f"one of {', '.join(FIELDS)}"
-        raise ConfigError("field", repr(given["type"]), expected, guess)
-    return given
+    given = {"type": field} if isinstance(field, str) else {} if field is None else field
+    if not isinstance(given, Mapping):
+        expected = "the name of a type of network, or a mapping of its settings"
+        raise WrongTypeError("field", repr(field), expected)
+    require_mapping("field: training", given.get("training", {}))
+    if preset is None:
+        given = {"type": _USUAL_FIELD, **given}
+        _require_known("field", given["type"], tuple(FIELDS))
+        return given
+    _require_known("preset", preset, PRESETS)
+    network = read_preset(preset)
+    if given and given != {"type": network["type"]}:
+        found = f"{preset!r} with the field {field!r}"
+        raise ConfigError("preset", found, f"the field {network['type']!r}, or none")
+    return network
+
+
+def _require_known(where: str, name: Any, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ConfigError(where, repr(name), f"one of {any_of(known)}", did_you_mean(name, known))
 
 
 def _grouped(settings: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    """Return the settings of a network of this type, of its training, and of the execution."""
+    """Return the settings of a network of this type, and those of its training and execution."""
     groups = (
         {*settings_of(FIELDS[kind])},
-        {*settings_of(ImageTraining)} - {"random_seed"},
-        {*EXECUTION_SETTINGS},
+        {*settings_of(ImageTraining), *_EXECUTION} - {"random_seed"},
     )
-    known = sorted(set().union(*groups))
-    for name, value in settings.items():
+    known = set().union(*groups)
+    for name in settings:
         if name not in known:
             found = f"no setting of {kind} or of its training has this name"
-            if name == "random_seed":
-                raise UnknownSettingError(name, found, "the argument seed", "use seed")
-            remedy = did_you_mean(name, known)
-            in_pages = "one in docs/fields.md or in the section training of config.yaml"
-            expected = in_pages if remedy else f"one of {', '.join(known)}"
+            expected = "one in docs/fields.md or in the section training of config.yaml"
+            remedy = "use seed" if name == "random_seed" else did_you_mean(name, known)
             raise UnknownSettingError(name, found, expected, remedy)
-        if name in EXECUTION_SETTINGS:
-            require_execution_setting(name, plain(value))
     plain_values = {name: plain(value) for name, value in settings.items()}
     return [{name: plain_values[name] for name in settings if name in names} for names in groups]
 

@@ -1,23 +1,26 @@
 """Import of SIREN networks that were trained with PyTorch."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from neuralfield.api.arguments import (
+    argument_names,
+    as_array,
+    floats,
     plain,
-    require_positive,
-    require_two_values,
+    require,
     require_width_and_height,
 )
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
 from neuralfield.images.image import MODES
 from neuralfield.system.errors import InputError, WrongTypeError
+from neuralfield.system.settings import any_of
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.table.samples import LARGEST_NUMBER
 
 _WHERE = "state_dict"
 _EXPECTED = (
@@ -26,6 +29,7 @@ _EXPECTED = (
 )
 
 
+@argument_names()
 def from_torch_siren(
     state_dict: Mapping[str, Any],
     size: tuple[int, int],
@@ -85,27 +89,22 @@ def from_torch_siren(
     weights, biases = _layers(state_dict)
     width, height = require_width_and_height(size)
     longer = max(width, height)
-    places = {
+    scales = {
         "centres": (longer / width, longer / height),
         "corners": (longer / max(width - 1, 1), longer / max(height - 1, 1)),
         "longer": (1.0, 1.0),
     }
-    for name, given, known in (
-        ("pixels", pixels, [*places]),
-        ("coordinates", coordinates, ["xy", "yx"]),
-    ):
-        if given not in known:
-            raise InputError(name, repr(given), f"one of {', '.join(known)}")
+    require(pixels in tuple(scales), "pixels", pixels, any_of(tuple(scales)))
+    require(coordinates in ("xy", "yx"), "coordinates", coordinates, "xy or yx")
     if coordinates == "yx":
         weights[0] = weights[0][::-1]
-    weights[0] = weights[0] * np.array(places[pixels])[:, None]
-    black, white = require_two_values("values", values)
+    weights[0] = weights[0] * np.array(scales[pixels])[:, None]
+    black, white = floats(values, 2)
+    are_different = math.isfinite(black) and math.isfinite(white) and black != white
+    require(are_different, "values", values, "two different numbers")
     # in neuralfield, the last layer's output z is -1 for black and 1 for white
     weights[-1] = weights[-1] * (2 / (white - black))
     biases[-1] = (biases[-1] - black) * (2 / (white - black)) - 1
-    for name, given in (("omega_0", omega_0), ("first_omega_0", first_omega_0)):
-        if given is not None:
-            require_positive(name, plain(given), most=LARGEST_NUMBER)
     settings = Siren(
         width=weights[0].shape[1],
         hidden_layers=len(weights) - 2,
@@ -132,46 +131,30 @@ def _layers(state_dict: Mapping[str, Any]) -> tuple[list[np.ndarray], list[np.nd
     arrays = {str(name): _array(str(name), tensor) for name, tensor in state_dict.items()}
     weights = [array.T for name, array in arrays.items() if name.endswith("weight")]
     biases = [array for name, array in arrays.items() if name.endswith("bias")]
-    if misfit := next(_misfits(arrays, weights, biases), ""):
+    widths = [bias.size for bias in biases]
+    is_siren = (
+        len(weights) + len(biases) == len(arrays)
+        and len(widths) >= 2
+        and [weight.shape for weight in weights] == list(pairwise((2, *widths)))
+        and [bias.shape for bias in biases] == [(width,) for width in widths]
+        and len(set(widths[:-1])) == 1
+        and widths[-1] in MODES
+    )
+    if not is_siren:
         listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(_WHERE, f"{misfit}, in {listed or 'no arrays'}", _EXPECTED)
+        raise InputError(_WHERE, listed or "no arrays", _EXPECTED)
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise InputError(_WHERE, "weights that are not finite", "finite numbers")
     return weights, biases
 
 
-def _misfits(
-    arrays: Mapping[str, np.ndarray], weights: list[np.ndarray], biases: list[np.ndarray]
-) -> Iterator[str]:
-    """Yield the reasons why arrays are not a SIREN; later checks assume that earlier ones pass."""
-    for name in arrays:
-        if not name.endswith(("weight", "bias")):
-            yield f"{name}, which is neither a weight nor a bias"
-    if not len(weights) == len(biases) >= 2:
-        yield f"{len(weights)} weights and {len(biases)} biases"
-    for weight, bias in zip(weights, biases, strict=True):
-        if weight.ndim != 2 or weight.shape[1:] != bias.shape:
-            yield f"a weight of shape {weight.T.shape} with a bias of shape {bias.shape}"
-    for weight, following in pairwise(weights):
-        if weight.shape[1] != following.shape[0]:
-            yield f"a layer of {weight.shape[1]} outputs before one of {following.shape[0]} inputs"
-    if weights[0].shape[0] != 2:
-        yield f"a first layer of {weights[0].shape[0]} inputs"
-    if weights[-1].shape[1] not in MODES:
-        yield f"a last layer of {weights[-1].shape[1]} outputs"
-    if len(widths := {weight.shape[1] for weight in weights[:-1]}) != 1:
-        yield f"hidden layers of widths {', '.join(map(str, sorted(widths)))}"
-
-
 def _array(name: str, tensor: Any) -> np.ndarray:
+    where = f"{_WHERE}[{name!r}]"
     if isinstance(tensor, Mapping):
-        remedy = f"pass its content: [{name!r}]"
-        raise InputError(f"{_WHERE}[{name!r}]", "a mapping", "a tensor", remedy)
+        raise InputError(where, "a mapping", "a tensor", f"pass its content: [{name!r}]")
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu().double().numpy()
-    if getattr(getattr(tensor, "dtype", None), "kind", "") == "c":
-        raise InputError(f"{_WHERE}[{name!r}]", "complex numbers", "a tensor of floats")
-    try:
-        return np.asarray(tensor, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{_WHERE}[{name!r}]", str(error), "a tensor") from error
+    array = as_array(where, tensor)
+    if array.dtype.kind not in "fiu":
+        raise InputError(where, f"an array of {array.dtype}", "a tensor of floats")
+    return array.astype(np.float64)

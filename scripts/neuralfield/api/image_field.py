@@ -15,7 +15,7 @@ from neuralfield.api.arguments import (
     argument_names,
     positions_on_device,
     render_sides,
-    require_bit_depth,
+    require,
     require_output,
     require_png,
     require_samples,
@@ -330,7 +330,7 @@ class ImageField:
             In pixels.
         """
         file = require_png("path", path)
-        require_bit_depth(bit_depth)
+        require(bit_depth in (8, 16), "bit_depth", bit_depth, "8 or 16")
         require_samples(samples)
         sides = render_sides(self.model, size, box, max_megapixels)
         options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_bit_depth, require_output
+from neuralfield.api.arguments import require, require_output
 from neuralfield.images import ImageData, write_image
 from neuralfield.images.image import MODES
 from neuralfield.rendering.levels import to_levels
@@ -45,7 +45,7 @@ class RenderedImage(np.ndarray):
         ----------
         bit_depth : {8, 16}
         """
-        require_bit_depth(bit_depth)
+        require(bit_depth in (8, 16), "bit_depth", bit_depth, "8 or 16")
         return to_levels(np.asarray(self), bit_depth)
 
     def save(self, path: str | os.PathLike, *, bit_depth: int = 8) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Measure, Task
+from neuralfield.tasks.training_settings import BUDGETS, ImageExecution
 from neuralfield.training.budget_file import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
@@ -32,32 +33,24 @@ log = logging.getLogger("neuralfield")
 Callback = Callable[[dict[str, float]], object]
 
 
-EXECUTION_SETTINGS = ("engine", "threads", "checkpoint_interval_s", "max_temperature_celsius")
-
-
 def run_training(
     task: Task,
     given_folder: str | os.PathLike | None,
-    device_name: str,
+    how: ImageExecution,
     *,
     callback: Callback | None = None,
     progress: bool = False,
-    engine: str = "auto",
-    threads: int | None = None,
-    checkpoint_interval_s: float = 30.0,
-    max_temperature_celsius: float | None = None,
-    budget: Mapping[str, float] | None = None,
 ) -> tuple[Any, History]:
     """Train to the end, and return the model and the history.
 
     `given_folder` is for results and state; None: a temporary folder. `callback` is called with
-    each row of the history, and `progress` is whether a progress bar is shown. `budget` has
-    ``budget`` or ``cpu_budget`` in seconds, which determines the steps, or is empty.
+    each row of the history, and `progress` is whether a progress bar is shown.
 
     Ctrl-C raises KeyboardInterrupt; if there is a folder, the state is saved to it first.
     """
-    device = select_device(device_name)
-    threads = threads or available_cores()
+    device = select_device(how.device)
+    threads = how.threads or available_cores()
+    budget = {name: getattr(how, name) for name in BUDGETS if getattr(how, name) is not None}
     with contextlib.ExitStack() as stack:
         if given_folder is None:
             temporary = tempfile.TemporaryDirectory(prefix="neuralfield_")
@@ -68,19 +61,19 @@ def run_training(
                 folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(_naming_removed(folder))
         stack.enter_context(compile_ahead(task, device))
-        how = {**(budget or {}), "engine": engine}
-        task, found, line = within_budget(task, how, device, threads, folder)
+        training = {**budget, "engine": how.engine}
+        task, found, line = within_budget(task, training, device, threads, folder)
         bar = tqdm(total=task.training.steps, unit="step", disable=not progress, leave=False)
         report = partial(_report, stack.enter_context(bar), task.measure, callback)
         run = Execution(
             device,
             folder / ".state",
-            engine,
+            how.engine,
             threads,
-            checkpoint_interval_s,
+            how.checkpoint_interval_s,
             report,
             log.info,
-            heat=guard_gpu(max_temperature_celsius, device, log.info),
+            heat=guard_gpu(how.max_temperature_celsius, device, log.info),
             say_loudly=log.warning,  # which Python prints unless a program has set up its logs
             kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )

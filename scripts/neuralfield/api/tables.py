@@ -25,7 +25,7 @@ from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples
 from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_task import TableTask
-from neuralfield.tasks.training_settings import SampleTraining
+from neuralfield.tasks.training_settings import ImageExecution, SampleTraining
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -70,7 +70,9 @@ class TableNetwork(Estimator):
             self.scale_inputs,
             scale_targets,
         )
-        self.model_, self.history_ = run_training(task, self.folder, self.device, threads=1)
+        self.model_, self.history_ = run_training(
+            task, self.folder, ImageExecution(device=self.device, threads=1)
+        )
         self.n_features_in_ = values.shape[1]
         vars(self).pop("feature_names_in_", None)
         if columns is not None:

@@ -94,10 +94,10 @@ def test_settings_are_those_of_the_config(tmp_path, name):
     shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
     Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
     if name in PRESETS:
-        chosen, of_training, _ = _chosen(None, name, 0, {})
+        chosen, of_training = _chosen(None, name, 0, {})
         expected = read(shipped | {"preset": name})
     else:
-        chosen, of_training, _ = _chosen(name, None, 0, {})
+        chosen, of_training = _chosen(name, None, 0, {})
         expected = read(shipped | {"fields": {name: {"type": name}}})
     network = dict(expected["fields"][name])
     training = of_the_training(network.pop("training"))
@@ -185,7 +185,7 @@ BAD_SETTINGS: dict[str, Any] = {
     "a preset of another field": ({"field": "mlp", "preset": "fast"}, ValueError, "hashgrid"),
     "a setting's name": ({"widht": 8}, TypeError, r"config\.yaml; did you mean width"),
     "a setting of another field": ({"field": "siren", "levels": 8}, TypeError, "levels"),
-    "random_seed": ({"random_seed": 1}, TypeError, "expected the argument seed; use"),
+    "random_seed": ({"random_seed": 1}, TypeError, "; use seed$"),
     "out of range": ({"steps": 0}, ValueError, "^steps: 0; expected"),
     "text": ({"learning_rate": "high"}, ValueError, "a number > 0"),
     "a device": ({"device": "tpu"}, ValueError, "auto, cpu or gpu"),
@@ -202,7 +202,7 @@ BAD_SETTINGS: dict[str, Any] = {
     "text for a size": ({"size": "large"}, ValueError, "size: 'large'"),
     "a huge size": ({"size": 10**6}, ValueError, "max_megapixels"),
     "a field of numbers": ({"field": 3}, TypeError, "field: 3; expected the name"),
-    "a network without a type": ({"field": {"type": None}}, TypeError, "field: None"),
+    "a network without a type": ({"field": {"type": None}}, ValueError, "field: None"),
     "a network's setting": ({"field": {"type": "siren", "size": 3}}, ValueError, "size"),
     "numbers and names": ({"field": {"widht": 3, 4: 5}}, ValueError, "unknown .4, 'widht'."),
     "a misspelt setting": (
