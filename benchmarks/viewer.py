@@ -29,6 +29,7 @@ from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import HOST
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
+from neuralfield.tasks.image.presets import read_preset
 
 SIDE_PX = 200
 COMPARED_SNAPSHOTS = 6
@@ -43,7 +44,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "fourier": {"type": "fourier"},
     "hashgrid": {"type": "hashgrid"},
     "cafe": {"type": "cafe"},
-    "mlp original": {"type": "mlp", "preset": "original"},
+    "mlp original": read_preset("original"),
 }
 
 FIRST = """(() => {

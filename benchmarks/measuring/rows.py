@@ -8,6 +8,7 @@ import numpy as np
 from neuralfield.fields import CoordinateNetwork, build_field, field_settings
 from neuralfield.images.image import CHANNELS
 from neuralfield.tasks.image.image_task import ImageTask
+from neuralfield.tasks.image.presets import read_preset
 from neuralfield.tasks.training_settings import ImageTraining
 
 SIREN = {"type": "siren", "hidden_layers": 3, "width": 256}
@@ -16,7 +17,7 @@ WIRE = {"type": "wire", "hidden_layers": 3, "width": 128}
 GAUSS = {"type": "gauss", "hidden_layers": 3, "width": 256}
 FREQUENCY_4X64 = {"type": "fourier", "frequencies": 20, "hidden_layers": 4, "width": 64}
 FREQUENCY_5X128 = {"type": "fourier", "frequencies": 20, "hidden_layers": 5, "width": 128}
-ORIGINAL = {"type": "mlp", "preset": "original"}
+ORIGINAL = read_preset("original")
 CAFE = {"type": "cafe"}
 HASHGRID = {"type": "hashgrid", "hidden_layers": 2, "width": 64}
 HASHGRID_16 = HASHGRID | {"levels": 16, "log2_table_size": 15}

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from neuralfield.nn.blocks import Blocks
-from neuralfield.nn.sampling import Batches
 from neuralfield.system.random_streams import STREAM_ORDER, philox
 
 CUTS = [
@@ -31,11 +30,6 @@ def test_blocks_tile_the_image_and_have_the_sizes_that_are_listed(width, height,
     _, _, across, down = blocks.sides()
     assert set(across * down) <= set(blocks.sizes)
     assert len(blocks.sizes) <= 8
-
-
-def test_blocks_are_nearly_square():
-    _, _, across, down = Blocks(np, 384, 256, 4096).sides()
-    assert set(across) | set(down) <= {4, 5}
 
 
 @pytest.mark.parametrize(("width", "height", "count"), CUTS)
@@ -100,8 +94,3 @@ def test_nothing_overflows_in_large_images(count, step):
 def stride_of(size):
     (stride,) = Blocks(np, size, 1, 1).strides
     return stride
-
-
-def test_batches_of_all_pixels_or_by_density_have_no_blocks():
-    for settings in ({"batch_samples": 0}, {"batch_samples": 9, "cumulative_density": np.ones(12)}):
-        assert Batches(np, 12, random_seed=0, image=(4, 3), **settings).blocks is None

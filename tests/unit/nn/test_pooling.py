@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from finite_differences import check_gradients, sum_all, weighted
 
-from neuralfield.nn import ops
 from neuralfield.nn.pooling import max_pool2d
 from neuralfield.nn.tensor import Tensor, gradients
 from neuralfield.system.errors import ConfigError
@@ -48,22 +47,6 @@ def test_a_number_that_is_none_is_not_lost():
     x = np.zeros((1, 2, 2, 1))
     x[0, 1, 0, 0] = np.nan
     assert np.isnan(max_pool2d(Tensor(x), 2).data).all()
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_max_pooling_is_that_of_torch_with_many_ties(window):
-    torch = pytest.importorskip("torch")
-    x = RNG.integers(0, 4, size=(2, 19, 22, 3)).astype(float)
-    leaf, reference = Tensor(x, differentiable=True), torch.tensor(x, requires_grad=True)
-    found = max_pool2d(leaf, window)
-    channels_first = reference.permute(0, 3, 1, 2)
-    expected = torch.nn.functional.max_pool2d(channels_first, window)
-    expected = expected.permute(0, 2, 3, 1)
-    np.testing.assert_array_equal(found.data, expected.detach().numpy())
-    g = RNG.normal(size=found.shape)
-    (expected * torch.tensor(g)).sum().backward()
-    found_gradients = gradients(sum_all(ops.multiply(found, g)), [leaf])[0]
-    np.testing.assert_allclose(found_gradients, reference.grad.numpy(), atol=1e-12)
 
 
 def test_windows_that_do_not_fit_are_named():

@@ -40,19 +40,6 @@ def test_the_default_is_the_network_with_320_values_before_its_linear_layers():
     assert network(images(3, LARGE)).shape == (3, 10)
 
 
-@pytest.mark.parametrize(
-    ("settings", "shape"), [(ConvolutionalClassifier(), LARGE), (FOR_SMALL, SMALL)]
-)
-def test_the_matrices_are_as_large_as_the_settings_say(settings, shape):
-    network = build(settings, shape, classes=7)
-    found = [
-        (tensor.data.size // tensor.shape[-1], tensor.shape[-1])
-        for name, tensor in network.parameters.items()
-        if name.endswith("weight")
-    ]
-    assert found == settings.weight_shapes(shape, 7)
-
-
 def test_the_gradient_of_the_whole_network():
     settings = ConvolutionalClassifier((2, 3), kernel=3, padding=1, hidden=(4,), dropout=0.5)
     network = build(settings, SMALL, classes=3)

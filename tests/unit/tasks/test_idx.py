@@ -68,7 +68,6 @@ def test_packed_files_are_read_whatever_they_are_called(folder):
         (b"", "is empty; expected an IDX file of images"),
         (b"<html>not found</html>", "begins with the bytes 3c 68 74 6d; expected 00 00 08 03"),
         (header(7) + LABELS.tobytes(), "begins with the bytes 00 00 08 01; expected 00 00 08 03"),
-        (header(7, 5, 4)[:9], "ends within its header"),
         (header(0, 5, 4), "has 0 x 5 x 4 values; expected at least one"),
         (header(7, 5, 4) + bytes(139), "cannot hold more than 139 values; expected 140, as its"),
         (
@@ -79,7 +78,6 @@ def test_packed_files_are_read_whatever_they_are_called(folder):
         (header(1, 1, 5000) + bytes(5000), "and sides of at most 4,096 pixels"),
         (packed(header(7, 5, 4) + bytes(139)), "ends after 139 values; expected 140"),
         (packed(header(7, 5, 4) + bytes(141)), "continues after its last value; expected 140"),
-        (packed(header(7, 5, 4) + bytes(140))[:-6], "is damaged"),
         (packed(header(7, 5, 4) + bytes(140)) + b"more", "is damaged"),
     ],
 )
