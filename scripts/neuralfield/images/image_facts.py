@@ -83,9 +83,8 @@ def read_facts(path: Path) -> dict[str, dict[str, Any]]:
     version wrote the file, and ``kind`` for grey lines and pages of mixed kind. The facts about an
     image in tiles have the key ``tiles``, with the digest of each tile, instead of ``digest``.
     """
-    facts = read_json(path, ("source", "resized"))
-    checksum = facts.pop("checksum", None)  # an earlier version wrote none
-    if checksum is not None and checksum != json_digest(facts):
+    facts = read_json(path, ("source", "resized", "checksum"))
+    if facts.pop("checksum") != json_digest(facts):
         found = "its content does not match its checksum"
         raise InputError(str(path), found, "the facts that were written", remedy_for(path))
     for about in (facts["source"], facts["resized"]):

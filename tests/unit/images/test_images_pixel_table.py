@@ -43,16 +43,6 @@ def test_text_of_a_small_table(tmp_path):
     )
 
 
-def test_pandas_reads_colour(tmp_path):
-    levels = np.random.default_rng(2).integers(0, 65536, (2, 3, 4))
-    write_pixel_csv(tmp_path / "a.csv", image_of(levels, "rgba", 16))
-    table = pd.read_csv(tmp_path / "a.csv")
-    assert list(table.columns) == ["x", "y", "red", "green", "blue", "alpha"]
-    assert table["x"].tolist() == [0, 1, 2, 0, 1, 2]
-    assert table["y"].tolist() == [0, 0, 0, 1, 1, 1]
-    np.testing.assert_allclose(table["green"], levels[..., 1].ravel() / 65535, rtol=1e-7)
-
-
 def test_order_of_rows_and_columns_does_not_matter(tmp_path):
     levels = np.random.default_rng(3).integers(0, 256, (7, 5, 3))
     pixel_data = image_of(levels, "rgb", 8)
@@ -109,13 +99,6 @@ def test_mistakes_are_named(tmp_path, text, found):
     with pytest.raises(InputError, match=found) as caught:
         read_pixel_csv(tmp_path / "a.csv")
     assert str(caught.value).startswith(str(tmp_path / "a.csv"))
-
-
-def test_missing_empty_and_folder(tmp_path):
-    (tmp_path / "empty.csv").touch()
-    for name, found in [("none.csv", "no such file"), ("", "folder"), ("empty.csv", "is empty")]:
-        with pytest.raises(InputError, match=found):
-            read_pixel_csv(tmp_path / name)
 
 
 def test_a_failed_write_leaves_the_old_table(tmp_path, monkeypatch):

@@ -14,7 +14,6 @@ from png_files import chunk, png_bytes
 
 from neuralfield.images import ImageData, read_image, write_image
 from neuralfield.images.image_file import image_size
-from neuralfield.system.errors import ConfigError
 
 RNG = np.random.default_rng(8)
 RGB = RNG.integers(0, 256, (16, 24, 3), np.uint8)
@@ -257,8 +256,3 @@ def test_threshold_splits_levels(tmp_path):
     saves(np.arange(256, dtype=np.uint8).reshape(1, 256))(tmp_path / "a.png")
     assert read_image(tmp_path / "a.png", mode="bilevel").pixels.sum() == 128
     assert read_image(tmp_path / "a.png", mode="bilevel", threshold=0.2).pixels.sum() == 256 - 51
-
-
-def test_unknown_mode(tmp_path):
-    with pytest.raises(ConfigError, match="auto, bilevel"):
-        read_image(tmp_path / "a.png", mode="sepia")
