@@ -8,12 +8,9 @@ A duplicate key is refused in every config file and on the command line, because
 would silently use the last of the two values.
 """
 
-import json
-import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -50,9 +47,6 @@ def require_harmless(path: Path) -> None:
         raise UserError(f"{path}: {found}; expected settings; see the workflow's own config.yaml")
     try:
         text = path.read_text(encoding="utf-8")
-        if _is_shallow_json(text):  # YAML knows no tabs, JSON does
-            json.loads(text, object_pairs_hook=_require_different_keys)
-            return
         _require_few_values(text)
         _require_different_nodes(yaml.compose(text, Loader=_LOADER))
         yaml.load(text, Loader=_LOADER)  # reports values that Snakemake could not construct
@@ -78,12 +72,11 @@ def require_keys_once(path: Path) -> None:
     if "__use_yte__" in text:  # a template may name a key in each of several cases
         return
     try:
-        if _is_shallow_json(text):
-            json.loads(text, object_pairs_hook=_require_different_keys)
-        else:
-            _require_different_nodes(yaml.compose(text, Loader=_LOADER))
+        _require_different_nodes(yaml.compose(text, Loader=_LOADER))
     except _Repeated as error:
         raise UserError(f"{path}: {error}; {_ONCE}") from error
+    except yaml.YAMLError:
+        pass  # JSON with tabs, which Snakemake has read already
 
 
 def require_given_once(arguments: Sequence[str]) -> None:
@@ -137,16 +130,6 @@ def _require_different_nodes(node: yaml.Node | None, place: tuple[str, ...] = ()
             _require_different_nodes(value, (*place, name))
 
 
-def _require_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object, and refuse one with a duplicate key."""
-    seen: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in seen:
-            raise _Repeated(f"{key} occurs twice")
-        seen[key] = value
-    return seen
-
-
 def _require_few_values(text: str) -> None:
     """Refuse YAML that has too many values after every alias is replaced by the value it refers to.
 
@@ -180,14 +163,3 @@ def _require_few_values(text: str) -> None:
                 sizes[anchor] = total - before
         if total > MOST_VALUES:
             raise _Harmful(f"more than {MOST_VALUES:,} values, with all aliases (*) replaced")
-
-
-def _is_shallow_json(text: str) -> bool:
-    depth = deepest = 0
-    for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(?:\\.|[^"\\])*"', "", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    try:
-        return deepest <= DEEPEST and isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
