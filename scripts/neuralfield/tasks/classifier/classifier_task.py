@@ -7,19 +7,15 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from neuralfield.nn.losses import softmax
 from neuralfield.nn.network import Sequential, require_memory_for
 from neuralfield.nn.sampling import Batches
-from neuralfield.system.device import Device, to_host
 from neuralfield.system.errors import InputError
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_objective import ClassifierObjective
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.labelled import LabelledImages, brightness_scaling, network_inputs
-from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
+from neuralfield.tasks.classifier.labelled import LabelledImages, brightness_scaling
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ClassifierTraining, of_the_training
-
-_MOST_JUDGED = 1024
 
 
 @dataclass(frozen=True)
@@ -82,12 +78,3 @@ class ClassifierTask(Task):
 
     def record(self) -> dict[str, Any]:
         return {"pictures": self.labelled.digest}
-
-    @np.errstate(all="ignore")
-    def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Return the mean squared error of class probabilities over some of the images."""
-        chosen = some_of(self.labelled.count, _MOST_JUDGED)
-        shown = device.asarray(self.labelled.images[chosen])
-        logits = network(network_inputs(shown, self.model.scaling, dtype)).data
-        right = np.eye(self.labelled.classes)[self.labelled.labels[chosen]]
-        return float(((softmax(to_host(logits).astype(np.float64)) - right) ** 2).mean())

@@ -16,13 +16,11 @@ from neuralfield.fields import (
     describe_field,
 )
 from neuralfield.images import image_digest
-from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.sampling import Batches, Footprint, detail_density
-from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_objective import ImageObjective
-from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task, some_of
+from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
 from neuralfield.tasks.training_settings import ImageTraining
 
 _MOST_REFINED_PIXELS = 4 << 20
@@ -158,13 +156,3 @@ class ImageTask(Task):
         pixels, wanted = self.shape.width * self.shape.height, self.training.residual_scale
         scale = min(wanted, max(1, isqrt(_MOST_REFINED_PIXELS // pixels)))
         return 1 if scale < _EDGES_SCALE < wanted else scale
-
-    @np.errstate(all="ignore")
-    def squared_error(self, network: CoordinateNetwork, device: Device, dtype: str) -> float:
-        """Return the mean squared error at the centres of a few thousand pixels."""
-        shape = self.shape
-        pixels = some_of(shape.width * shape.height)
-        centres = pixel_centres(np, shape.width, shape.height)[pixels]
-        target = self.values.reshape(-1, shape.channels)[pixels]
-        values = network(device.asarray(centres, dtype=dtype)).data
-        return float(((values - device.asarray(target, dtype=dtype)) ** 2).mean())

@@ -11,13 +11,12 @@ import numpy as np
 from neuralfield.nn.network import Sequential, require_memory_for
 from neuralfield.nn.sampling import Batches
 from neuralfield.nn.scaling import RULES, fit_scaling
-from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.samples import Samples, held_out_rows
 from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.tasks.table.table_objective import TableObjective
-from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task, some_of
+from neuralfield.tasks.task import ACCURACY, Measure, Shared, Task
 from neuralfield.tasks.training_settings import SampleTraining, of_the_training
 
 RMSE = Measure("rmse", math.sqrt, "error {:.4g}")
@@ -125,14 +124,6 @@ class TableTask(Task):
             "measure": self.measure.name,
             "held_out_share": self.held_out_share,
         }
-
-    @np.errstate(all="ignore")
-    def squared_error(self, network: Sequential, device: Device, dtype: str) -> float:
-        """Return the mean squared error over a few thousand rows, in the network's units."""
-        inputs, targets = self._scaled
-        rows = some_of(len(inputs))
-        values = network(device.asarray(inputs[rows], dtype=dtype)).data
-        return float(((values - device.asarray(targets[rows], dtype=dtype)) ** 2).mean())
 
     @property
     def _counts_wrong(self) -> bool:
