@@ -62,6 +62,18 @@ def with_profile(image: "pyvips.Image", content: bytes) -> "pyvips.Image":
     return copy
 
 
+def from_linear_light(values: np.ndarray) -> np.ndarray:
+    """Encode linear light in [0, 1], shape (height, width, 1, 3 or 4), as sRGB of 16 bits.
+
+    Other values are clipped; a fourth channel is alpha, and is not encoded.
+    """
+    light = np.clip(values.astype(np.float64), 0, 1)
+    colour = light[..., :3]
+    steep = 1.055 * colour ** (1 / 2.4) - 0.055
+    light[..., :3] = np.where(colour <= 0.0031308, 12.92 * colour, steep)
+    return np.rint(light * 65535).astype(np.uint16)
+
+
 def _profile_to_use(image: "pyvips.Image", space: str, report: Report) -> str | None:
     """Return the name of the embedded profile; None if it is not usable, or that of sRGB."""
     if _PROFILE not in image.get_fields():

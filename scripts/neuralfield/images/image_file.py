@@ -20,6 +20,7 @@ from neuralfield.images.colour import (
     COLOURS,
     SPACES,
     Report,
+    from_linear_light,
     log,
     to_srgb,
     with_profile,
@@ -87,9 +88,10 @@ def read_image(
     """Read an image file as upright levels of sRGB.
 
     The file is a PNG, JPEG, TIFF, WebP, AVIF, GIF, BMP or PPM; of an animation, the first frame is
-    read. 16 bits are kept. Colours are converted to sRGB with the embedded profile, see
-    `neuralfield.images.colour`; without a profile, the levels are assumed to be sRGB.
-    ``docs/images.md`` describes the supported files and their conversion.
+    read. 16 bits are kept, and TIFFs of floating-point values are converted to 16 bits. Colours are
+    converted to sRGB with the embedded profile, see `neuralfield.images.colour`; without a profile,
+    the levels are assumed to be sRGB. ``docs/images.md`` describes the supported files and their
+    conversion.
 
     The `mode` ``auto`` selects the simplest mode without loss: ``rgba`` if any pixel is not opaque,
     else ``rgb`` if any pixel is coloured, else ``grey`` if any pixel is neither black nor white,
@@ -131,7 +133,7 @@ def read_header(path: str | os.PathLike) -> Header:
             image = _opened(path, loader)
             orientation, width, height = _field(image, "orientation"), image.width, image.height
             interlaced = _field(image, "interlaced", 0)
-            as_a_whole = interlaced or loader == "gif"
+            as_a_whole = interlaced or loader == "gif" or image.format == "float"
             row_by_row = orientation == 1 and not as_a_whole
         if orientation in (5, 6, 7, 8):
             width, height = height, width
@@ -190,6 +192,8 @@ def _levels(path: str | os.PathLike, max_megapixels: float, report: Report) -> "
             image = _opened(path, loader, max_megapixels, access="random").autorot()
         if loader == "tiff":
             image = _without_other_channels(path, image)
+    if image.format == "float":
+        image = _of_floats(str(path), image, report)
     if image.interpretation not in SPACES or image.format not in ("uchar", "ushort"):
         found = f"is of the kind {image.interpretation}, {image.bands} x {image.format}"
         raise InputError(str(path), found, "grey, RGB or CMYK of 8 or 16 bits a channel", EXPORT)
@@ -234,6 +238,20 @@ def _without_other_channels(path: str | os.PathLike, image: "pyvips.Image") -> "
         file.seek(tags.next)
         tags.load(file)
     return image[: colours + (tags.get(338, ())[:1] in ((1,), (2,)))]  # the extra samples
+
+
+def _of_floats(where: str, image: "pyvips.Image", report: Report) -> "pyvips.Image":
+    """Encode the values of a TIFF, which are linear light, as sRGB of 16 bits."""
+    values = image.numpy().reshape(image.height, image.width, image.bands)
+    if not np.isfinite(values).all():
+        expected = "linear light as finite numbers, 0 being black and 1 white"
+        raise InputError(where, "holds values that are not finite", expected, "replace them")
+    report(
+        f"floating-point values from {values.min():g} to {values.max():g} were taken as linear"
+        " light from 0 to 1, and encoded as sRGB of 16 bits"
+    )
+    name = "grey16" if image.bands < 3 else "rgb16"
+    return load_vips().Image.new_from_array(from_linear_light(values), interpretation=name)
 
 
 @contextmanager

@@ -107,9 +107,10 @@ def test_jpeg_upright(tmp_path, progressive, orientation):
     expect_the_same(path)
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a.bmp"])
+@pytest.mark.parametrize("name", ["a.gif", "a.bmp", "float.tif"])
 def test_files_that_are_decoded_as_a_whole(tmp_path, name):
-    path = write(tmp_path / name, GREY)
+    levels = GREY if name != "float.tif" else GREY.astype(np.float32) / 255
+    path = write(tmp_path / name, levels)
     assert not read_header(path).row_by_row
     expect_the_same(path)
 

@@ -17,6 +17,7 @@ import unpack
 from entry.job import reporter
 from neuralfield.images import read_image, read_image_bands
 from neuralfield.images.tiling import Tiling
+from neuralfield.system.errors import InputError
 
 RNG = np.random.default_rng(3)
 RGB = RNG.integers(0, 256, (21, 34, 3), np.uint8)
@@ -144,6 +145,26 @@ def test_profiles_from_strangers(tmp_path, content):
         image, messages = read(path)
         assert (image.height, image.width) == levels.shape[:2]
         assert all("\n" not in line for line in messages)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_floats_are_linear_light(tmp_path, channels):
+    light = RNG.random((9, 7, channels)).astype(np.float32)
+    light[0, 0], light[8, 6] = -0.5, 7
+    photometric = "minisblack" if channels == 1 else "rgb"
+    options: dict[str, Any] = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    options["extratags"] = [(274, "H", 1, 6, True)]  # turned
+    tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric, **options)
+    image, messages = read(tmp_path / "a.tif")
+    assert image.bit_depth == 16 and "from -0.5 to 7 were taken as linear light" in messages[0]
+    upright, colours = np.rot90(light, -1).clip(0, 1), min(channels, 3)
+    expected = icc.encode_srgb(upright[..., :colours])
+    np.testing.assert_allclose(image.values()[..., :colours], expected, atol=1e-5)
+    np.testing.assert_allclose(image.values()[..., 3:], upright[..., 3:], atol=1e-5)
+    light[0, 0] = np.nan
+    tifffile.imwrite(tmp_path / "a.tif", light.squeeze(), photometric=photometric)
+    with pytest.raises(InputError, match="not finite"):
+        read(tmp_path / "a.tif")
 
 
 def test_what_was_done_to_the_colours_is_reported(tmp_path, capsys):

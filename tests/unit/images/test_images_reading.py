@@ -76,6 +76,7 @@ def transparent_colour(levels: np.ndarray) -> Callable[[Path], object]:
 # the files of the table in docs/images.md, in its order
 KEYED = with_key(DEEP[..., :3], DEEP[3, 3, :3])
 FOUR_BITS, TWO_BITS = np.array([[0x01, 0x23, 0x45, 0x67]], np.uint8), np.array([[0x1B]], np.uint8)
+LIGHT = DEEP[..., :3] > 30000
 PROFILED = np.rint(255 * icc.encode_srgb((GREY / 255) ** 1.8))
 INKS = np.asarray(INK) / 255
 SHOWN_INK = np.rint(255 * (1 - INKS[..., :3]) * (1 - INKS[..., 3:]))
@@ -147,6 +148,10 @@ ROWS: dict[str, list[Row]] = {
         (tiff(DEEP, extrasamples=["unassalpha"]), "rgba", 16, DEEP, ""),
         (tiff(DEEP, extrasamples=["unspecified"]), "rgb", 16, DEEP[..., :3], ""),
     ],
+    "TIFF, grey as floats": [
+        (tiff(np.float32(LIGHT[..., 0])), "bilevel", 1, LIGHT[..., 0], "linear light")
+    ],
+    "TIFF, RGB as floats": [(tiff(np.float32(LIGHT)), "rgb", 16, 65535 * LIGHT, "linear light")],
     "TIFF, CMYK": [(lambda path: INK.save(path), "rgb", 8, SHOWN_INK, RULE)],
     "TIFF, several pages": [(with_frames(), "grey", 8, FIRST, "first of 3 pages")],
     "WebP": [(saves(RGB, lossless=True), "rgb", 8, RGB, "")],
