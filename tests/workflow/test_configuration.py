@@ -135,7 +135,7 @@ COMPLAINTS = [
     ("images.tables", {"path": "tiny.png"}, "results/tables is reserved for tables"),
     ("images.tiny.size", 16.0, "16.0; expected a whole number of pixels from 1 to 100000"),
     ("images.tiny.size", 30000, "30000, which is 30000 x 20000 pixels; expected at most"),
-    ("fields.siren.type", "sirn", "mlp or imported; did you mean siren?"),
+    ("fields.siren.type", "sirn", " or imported; did you mean siren?"),
     ("fields.new", {}, "fields.new.type: missing; expected siren, finer, wire, gauss"),
     ("fields.siren.widht", 9, "fields.siren.widht: unknown key; expected a key that"),
     ("fields.plain.widths", [0], "fields.plain.widths.0: 0; expected a whole number >= 1"),

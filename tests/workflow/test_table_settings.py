@@ -15,7 +15,7 @@ from neuralfield.tasks.training_settings import HOW_AND_WHERE, SampleTraining
         ("inputs", [True], "tables.rows.inputs.0: true; expected the name of a column; in quotes"),
         ("targets", ["a"], "tables.rows.targets: a, which is also an input; expected columns"),
         ("truth", ["a", "c"], "tables.rows.truth: 2 columns; expected a column for each target: 1"),
-        ("network.activation", "tan", "expected sine, tanh, relu or sigmoid; did you mean tanh?"),
+        ("network.activation", "tan", "; did you mean tanh?"),
         ("sizes", [[8], [8]], "tables.rows.sizes: [[8], [8]]; expected a list of different widths"),
         ("sizes", [[32, 32]], "tables.rows.sizes: [32, 32], the widths of the network itself"),
         ("training.batch_pixels", 9, "training.batch_pixels: unknown key; expected one of device"),

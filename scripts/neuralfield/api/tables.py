@@ -105,7 +105,7 @@ class TableRegressor(TableNetwork):
     ----------
     widths : sequence of int
         Number of outputs of each hidden layer; () means no hidden layers: a linear regression.
-    activation : {"tanh", "relu", "sigmoid", "sine"}
+    activation : str
     steps : int
         Number of weight updates.
     learning_rate : float

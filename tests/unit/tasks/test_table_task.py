@@ -11,6 +11,7 @@ import test_fit
 from sklearn.linear_model import LogisticRegression
 
 import evaluate_table
+from neuralfield.nn.layers import ACTIVATIONS
 from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError
 from neuralfield.tasks.table.dense_network import Dense
@@ -126,7 +127,7 @@ def test_a_curve_is_learned_in_the_targets_own_units(tmp_path, loss):
     assert history.rmse.iloc[-1] == pytest.approx(np.sqrt((off**2).mean()), rel=0.3)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "sine"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_every_activation_learns(tmp_path, activation, bias):
     network = {"widths": (12, 12), "activation": activation, "bias": bias}
