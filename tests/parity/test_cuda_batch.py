@@ -57,7 +57,8 @@ def test_networks_of_a_batch_have_the_bytes_that_they_have_alone(gpu):
     for first, count in [(0, 20), (20, 3), (23, 2)]:
         for engine in alone:
             engine.run(first, count)
-        batch.run(together, first, count, lambda index, *found: shares.update({index: found}))
+        calls = [(engine, first, count) for engine in together]
+        batch.run(calls, lambda index, *found: shares.update({index: found}))
     assert sorted(shares) == list(range(len(NETWORKS)))
     assert len({seconds for seconds, _ in shares.values()}) == 1  # shares of one measurement
     for index, (_, totals) in shares.items():
@@ -101,15 +102,15 @@ def test_trainings_are_interrupted_and_catch_up(tmp_path, on_gpu):
 def test_one_that_diverges_goes_back_by_itself(tmp_path, on_gpu, monkeypatch):
     """Mixed precision limits gradients, so trainings hardly ever diverge; this one is forced to."""
     tasks = test_batch.different_tasks()
-    require_finite = Trainer._require_finite
+    count_steps = Trainer.count_steps
 
-    def diverge_once(trainer, loss):
+    def diverge_once(trainer, count, seconds, totals):
         is_reported = trainer.task is tasks["rate"] and not trainer.rollback
-        if is_reported and trainer.steps_taken >= 25:
-            raise trainer._divergence("the loss is inf")
-        require_finite(trainer, loss)
+        if is_reported and trainer.steps_taken + count >= 25:
+            totals = totals + np.inf
+        return count_steps(trainer, count, seconds, totals)
 
-    monkeypatch.setattr(Trainer, "_require_finite", diverge_once)
+    monkeypatch.setattr(Trainer, "count_steps", diverge_once)
     alone = train_alone(tasks, tmp_path / "alone")
     messages = test_batch.train_together(tasks, tmp_path / "batch", engine="cuda", side_by_side=1)
     assert [len(lines) for lines in messages.values()] == [0, 0, 1, 0, 0]

@@ -107,16 +107,18 @@ def _with_kernels(
     return field_engine.CudaEngine(objective, device, precision)
 
 
+Call = tuple[Engine, int, int]
+"""An engine, the number of its finished steps, and the number of steps to take."""
+
 FollowUp = Callable[[int, float, np.ndarray], None]
-"""Callback that receives an engine's index, the seconds that its steps took, and its totals."""
+"""Callback that receives a call's index, the seconds that its steps took, and the totals."""
 
 
 class EngineBatch:
     """Takes training steps with several engines.
 
     On a CPU, at most `side_by_side` engines run at the same time. On a GPU, all run concurrently in
-    a few streams. Every network ends with the same bytes as if it were trained alone. A call may
-    cover a subset of the engines: a network that was rolled back catches up alone.
+    a few streams. Every network ends with the same bytes as if it were trained alone.
     """
 
     def __init__(self, device: Device, side_by_side: int) -> None:
@@ -128,34 +130,29 @@ class EngineBatch:
 
             self._concurrent = ConcurrentSteps(device)
 
-    def run(
-        self,
-        engines: Sequence[Engine],
-        first_step: int,
-        count: int,
-        follow_up: FollowUp,
-    ) -> None:
-        """Take `count` steps with each engine, and call `follow_up(index in engines, seconds,
-        totals)` for each, with the engine's totals on the host.
+    def run(self, calls: Sequence[Call], follow_up: FollowUp) -> None:
+        """Take the steps of each call, and then call `follow_up(index of the call, seconds,
+        totals)`, with the engine's totals on the host.
 
-        On a GPU, the time is divided evenly among the engines. On a CPU, `follow_up` may run while
+        On a GPU, the time is divided evenly among the calls. On a CPU, `follow_up` may run while
         other engines still take steps.
         """
         if self._device.kind == "gpu":
             started_s = time.perf_counter()
-            self._concurrent.run(engines, first_step, count)
-            totals = self._concurrent.fetched_totals(engines)
-            share_s = (time.perf_counter() - started_s) / len(engines)
+            self._concurrent.run(calls)
+            totals = self._concurrent.fetched_totals([engine for engine, *_ in calls])
+            share_s = (time.perf_counter() - started_s) / len(calls)
             for place, of_engine in enumerate(totals):
                 follow_up(place, share_s, of_engine)
             return
 
         def work(place: int) -> None:
             started_s = time.perf_counter()
-            engines[place].run(first_step, count)
-            follow_up(place, time.perf_counter() - started_s, engines[place].totals)
+            engine, first_step, count = calls[place]
+            engine.run(first_step, count)
+            follow_up(place, time.perf_counter() - started_s, engine.totals)
 
-        self.each(work, len(engines))
+        self.each(work, len(calls))
 
     def each(self, work: Callable[[int], None], count: int) -> None:
         """Call `work` with each number below `count`, on a CPU `side_by_side` at a time."""

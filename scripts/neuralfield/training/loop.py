@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.engines import EngineBatch
+from neuralfield.engines import Call, EngineBatch
 from neuralfield.system.checkpoint import list_snapshots, load_arrays
 from neuralfield.system.device import Device
 from neuralfield.system.errors import DivergenceError
@@ -106,6 +106,12 @@ class ActiveTraining:
         """Whether the training will take more steps."""
         return self.failure is None and self.trainer.steps_taken < self.training.last_step
 
+    def next_call(self, most: int) -> Call:
+        """Return the next steps of the engine: at most `most`, up to the next row or snapshot."""
+        trainer = self.trainer
+        ahead = trainer.steps_ahead(self.training.last_step)
+        return trainer.engine, trainer.steps_taken, min(ahead, trainer.engine.most_steps, most)
+
     def account(self, count: int, seconds: float, totals: np.ndarray) -> None:
         """Record steps of the engine: add a history row, and save a snapshot and the last state."""
         with self._rolling_back():
@@ -153,17 +159,15 @@ def train_all(
 ) -> None:
     """Train all trainings to their last step, except those that fail.
 
-    Trainings may be at different steps: after an interruption because of their saved states, and
-    after a divergence because only that training is rolled back. Those with the fewest steps run
-    first, until they reach the others. Raises `Interrupted` after all states are saved.
+    They may be at different steps after an interruption or a divergence. Raises `Interrupted` after
+    all states are saved.
     """
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together
     while unfinished := [training for training in trainings if training.is_unfinished]:
-        group, count = _those_behind(unfinished)
-        count = max(1, min(count, int(_CALL_S * steps_per_s / len(group))))
-        steps_per_s = count * len(group) / _take_steps(group, count, engines)
-        for training in group:
+        most = max(1, int(_CALL_S * steps_per_s / len(unfinished)))
+        steps_per_s = _take_steps(unfinished, most, engines)
+        for training in unfinished:
             training.report()
         for watch in execution.stepped:
             watch([training.trainer for training in trainings])
@@ -182,26 +186,13 @@ def train_all(
             stop.raise_if_received(f"saved after step {fewest:,}")
 
 
-def _those_behind(unfinished: Sequence[ActiveTraining]) -> tuple[list[ActiveTraining], int]:
-    """Return the trainings with the fewest steps, and the steps to take until their next stop."""
-    steps = {training.trainer.steps_taken for training in unfinished}
-    fewest = min(steps)
-    group = [training for training in unfinished if training.trainer.steps_taken == fewest]
-    ahead = min(steps - {fewest}, default=math.inf)
-    counts = [one.trainer.steps_ahead(int(min(one.training.last_step, ahead))) for one in group]
-    return group, min(*counts, *(training.trainer.engine.most_steps for training in group))
-
-
-def _take_steps(group: Sequence[ActiveTraining], count: int, engines: EngineBatch) -> float:
-    """Take steps with a group of trainings and record them; return the duration in seconds."""
+def _take_steps(trainings: Sequence[ActiveTraining], most: int, engines: EngineBatch) -> float:
+    """Take at most `most` steps with each training, and return the steps per second."""
+    calls = [one.next_call(most) for one in trainings]
+    counts = [count for *_, count in calls]
     started_s = time.perf_counter()
-    engines.run(
-        [training.trainer.engine for training in group],
-        group[0].trainer.steps_taken,
-        count,
-        lambda place, *measured: group[place].account(count, *measured),
-    )
-    return time.perf_counter() - started_s
+    engines.run(calls, lambda place, *measured: trainings[place].account(counts[place], *measured))
+    return sum(counts) / (time.perf_counter() - started_s)
 
 
 SNAPSHOT_IS = "; the last good snapshot is "

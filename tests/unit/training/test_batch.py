@@ -116,7 +116,7 @@ def test_a_signal_saves_all_and_the_next_attempt_goes_on(tmp_path, alone):
     assert contents(tmp_path, tasks) == alone
 
 
-def test_networks_go_on_alone_or_with_others_and_those_behind_catch_up(tmp_path, alone):
+def test_networks_go_on_alone_or_with_others_and_those_behind_end_too(tmp_path, alone):
     tasks = different_tasks()
     for names, row in ((("plain", "seed"), 20), (("rate", "image"), 60)):
         with pytest.raises(Interrupted):

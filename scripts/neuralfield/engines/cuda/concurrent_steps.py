@@ -20,23 +20,23 @@ class ConcurrentSteps:
         self._streams: list[Any] = []
         self._event = self._cuda.Event(disable_timing=True)
 
-    def run(self, engines: Sequence[Any], first_step: int, count: int) -> None:
-        """Take steps with each engine; the current stream waits for them.
+    def run(self, calls: Sequence[tuple[Any, int, int]]) -> None:
+        """Take steps with each engine (see `Call`); the current stream waits for them.
 
         If some engines are not cuda engines, which means that they launch their kernels one by one,
         all engines take turns.
         """
-        if len(engines) == 1 or any(engine.name != "cuda" for engine in engines):
-            for engine in engines:
+        if len(calls) == 1 or any(engine.name != "cuda" for engine, *_ in calls):
+            for engine, first_step, count in calls:
                 engine.run(first_step, count)
             return
         current = self._cuda.get_current_stream()
-        for _ in range(len(self._streams), min(_STREAMS, len(engines))):
+        for _ in range(len(self._streams), min(_STREAMS, len(calls))):
             self._streams.append(self._cuda.Stream(non_blocking=True))
         self._event.record(current)
         for stream in self._streams:
             stream.wait_event(self._event)
-        for place, engine in enumerate(engines):
+        for place, (engine, first_step, count) in enumerate(calls):
             with self._streams[place % _STREAMS]:
                 engine.run(first_step, count)
         for stream in self._streams:
