@@ -1,10 +1,11 @@
-"""Setup shared by all tests: signals, compiled modules, and seeds for `tests/other_machines.py`."""
+"""Setup shared by all tests: signals, compiled modules, Hypothesis, and other random seeds."""
 
 import os
 import signal
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 # a shell ignores Ctrl-C in processes that it starts in the background, and the processes that
 # tests start would inherit that
@@ -13,6 +14,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # without this, each of the many processes that tests start would compile every module again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# the same examples each time, however slow the machine is
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+settings.load_profile("unhurried")
 
 _OTHER_SEED = int(os.environ.get("NEURALFIELD_TEST_SEED", "0"))
 

@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+PATIENCE_S = 3600
+"""A limit only against hanging: tests open pages on slow machines, too."""
+
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
 SOFTWARE = (
     *("--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
@@ -45,9 +48,9 @@ class BrowserPage:
         assert isinstance(found, list), found
         return found[0]
 
-    def wait(self, condition: str, seconds: float = 60) -> None:
+    def wait(self, condition: str) -> None:
         """Wait until an expression is true."""
-        end_s = time.monotonic() + seconds
+        end_s = time.monotonic() + PATIENCE_S
         while not self.run(condition):
             assert time.monotonic() < end_s, f"still not: {condition}; console: {self.errors()}"
             time.sleep(0.03)

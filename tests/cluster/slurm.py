@@ -1,9 +1,4 @@
-"""A SLURM of one machine with two simulated GPUs, all of it in a folder of its own.
-
-    python tests/cluster/slurm.py
-
-starts a cluster for experiments, prints how its commands are found, and stops it at Ctrl-C.
-"""
+"""A SLURM of one machine with two simulated GPUs, all of it in a folder of its own."""
 
 import contextlib
 import os
@@ -12,14 +7,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+
+from processes import PATIENCE_S, output_of, run, wait_until
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 PROGRAMS = ("munged", "slurmctld", "slurmd", *COMMANDS)
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-PATIENCE_S = 60
 MARK = "NEURALFIELD_TEST_CLUSTER"
 """Environment variable that all processes of a cluster, and of the jobs on it, inherit."""
 
@@ -89,16 +84,7 @@ class Cluster:
 
     def command(self, *words: str) -> str:
         """Run a command that must succeed, and return its output."""
-        done = subprocess.run(
-            words,
-            env=os.environ | self.variables,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
-        return done.stdout
+        return output_of([*words], env=os.environ | self.variables)
 
     def queue(self, columns: str, *options: str) -> list[list[str]]:
         """Return the rows of ``squeue``, with columns like ``%i %T``."""
@@ -148,31 +134,15 @@ def running_cluster() -> Iterator[Cluster]:
         socket_file = f"--socket={folder}/munge.socket"
         log_file = f"--log-file={folder}/munge.log"
         start("munged", "--foreground", "--force", socket_file, log_file, *munge_files)
-        wait_until((folder / "munge.socket").exists, "munged")
+        wait_until((folder / "munge.socket").exists, programs[-1])
         start("slurmctld", "-D")
         start("slurmd", "-D")
-        try:
-            wait_until(lambda: _is_idle(cluster), "a node that takes jobs")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{cluster.logs()}") from None
+        wait_until(lambda: _is_idle(cluster) or any(p.poll() is not None for p in programs))
+        assert _is_idle(cluster), cluster.logs()
         yield cluster
     finally:
         _stop(cluster, programs)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_until(happens: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait until a condition is met.
-
-    Raises
-    ------
-    AssertionError
-        If the condition is not met in time.
-    """
-    deadline_s = time.monotonic() + patience_s
-    while not happens():
-        assert time.monotonic() < deadline_s, f"waited {patience_s} s in vain for {what}"
-        time.sleep(0.1)
 
 
 def _write_settings(folder: Path) -> None:
@@ -203,10 +173,7 @@ def _free_port() -> int:
 
 def _is_idle(cluster: Cluster) -> bool:
     words = ["sinfo", "--noheader", "--partition=main", "--format=%T"]
-    found = subprocess.run(
-        words, env=os.environ | cluster.variables, capture_output=True, text=True, check=False
-    )
-    return found.stdout.split() == ["idle"]
+    return run(words, env=os.environ | cluster.variables).stdout.split() == ["idle"]
 
 
 def _stop(cluster: Cluster, programs: list[subprocess.Popen]) -> None:
@@ -216,12 +183,12 @@ def _stop(cluster: Cluster, programs: list[subprocess.Popen]) -> None:
         if jobs:
             cluster.command("scancel", "--full", "--signal=KILL", *jobs)
             cluster.command("scancel", *jobs)
-            wait_until(lambda: not cluster.queue("%A"), "jobs to end", 10)
+            wait_until(lambda: not cluster.queue("%A"))
     for program in reversed(programs):
         program.terminate()
     for program in programs:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(10)
+            program.wait(PATIENCE_S)
     for pid in processes_of(cluster):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -238,11 +205,3 @@ def processes_of(cluster: Cluster) -> list[int]:
             if mark in environment.read_bytes().split(b"\0"):
                 found.append(int(environment.parent.name))
     return found
-
-
-if __name__ == "__main__":
-    with running_cluster() as cluster:
-        print(f"export PATH={cluster.variables['PATH']}")
-        print(cluster.command("sinfo", "--long"), flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()

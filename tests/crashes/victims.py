@@ -169,7 +169,7 @@ class Workflow:
     def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
         scripts = set()
         for pid in processes_of_session(process.pid):
-            scripts |= set(re.findall(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", _command_of(pid)))
+            scripts |= set(re.findall(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", command_of(pid)))
         jobs = f"during {', '.join(sorted(scripts))}" if scripts else "between jobs"
         return f"{jobs}, writing" if begun else jobs
 
@@ -225,7 +225,7 @@ class FinishedWorkflow:
         """Return the rules of the jobs that run in a session, by process ID."""
         found = {}
         for pid in processes_of_session(session):
-            script = re.search(r"\S+/\.snakemake/scripts/tmp\w+\.\w+\.py", _command_of(pid))
+            script = re.search(r"\S+/\.snakemake/scripts/tmp\w+\.\w+\.py", command_of(pid))
             try:  # Snakemake also writes the name of the job's log into the script
                 text = Path(script[0]).read_text() if script else ""
             except OSError:  # the job has just ended
@@ -363,7 +363,8 @@ def processes_of_session(session: int) -> list[int]:
     return found
 
 
-def _command_of(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """Return the command line of a process, or nothing if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:

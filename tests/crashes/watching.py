@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from processes import PATIENCE_S  # `victims` makes it importable
 from victims import LOG, SendSignal, processes_of_session
-
-PATIENCE_S = 900
 
 
 class PromiseBroken(Exception):

@@ -1,7 +1,6 @@
 """The benchmarks run on a machine without a GPU, although their times mean nothing there."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from measuring import bicubic
 from measuring.artefacts import Artefacts
 from super_resolution import luma, quality
-from workspace import ROOT, clean_environment
+from workspace import ROOT, succeed_in
 
 PROGRAMS = sorted(path.name for path in (ROOT / "benchmarks").glob("*.py"))
 OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--threads", "1", "--rounds", "1")
@@ -19,24 +18,15 @@ OPTIONS = ("--quick", "--device", "cpu", "--no-peers", "--threads", "1", "--roun
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_program_starts(program):
-    command = [sys.executable, f"benchmarks/{program}", "--help"]
-    subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, check=True)
+    succeed_in(ROOT, [sys.executable, f"benchmarks/{program}", "--help"])
 
 
 @pytest.mark.slow
 def test_steps_and_renders_are_timed_without_a_gpu(tmp_path: Path):
     report = tmp_path / "report.md"
     command = [sys.executable, "benchmarks/speed.py", *OPTIONS, "--sample-s", "0.01"]
-    done = subprocess.run(
-        [*command, "--output", str(report)],
-        cwd=ROOT,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert report.read_text() in done.stdout
+    written = succeed_in(ROOT, [*command, "--output", str(report)])
+    assert report.read_text() in written
     found = json.loads(report.with_suffix(".json").read_text())
     assert "tiny" in found["environment"]["sizes"]
     entries = found["entries"]  # kernels cover all fields: nothing is left out

@@ -2,12 +2,12 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from processes import output_of
 from snippets import snippets
 from workspace import ROOT, Workspace, clean_environment
 
@@ -42,26 +42,14 @@ def test_there_are_the_commands_that_matter():
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("snakemake")])
 def test_command_works_as_written(command: str, checkout: Path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        shell=True,
-        cwd=checkout,
-        env=clean_environment() | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(command, shell=True, cwd=checkout, env=clean_environment() | {"PATH": path})
     assert (checkout / "results/report.html").exists()
     assert (checkout / "results/photo/siren/render_8.png").exists()
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
 def test_make_knows_its_targets(command: str):
-    done = subprocess.run(
-        [*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    output_of([*command.split(), "--dry-run"], cwd=ROOT)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)]+)\)", README))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import sanitizer
+from processes import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -49,11 +50,8 @@ def test_crashing():
     os._exit(9)
 
 def test_without_end():
-    time.sleep(600)
+    time.sleep(1e6)
 """
-
-
-LIMIT_S = 600.0
 
 
 def started(tmp_path: Path, names: list[str]) -> sanitizer.SanitizerRun:
@@ -63,14 +61,11 @@ def started(tmp_path: Path, names: list[str]) -> sanitizer.SanitizerRun:
     program.chmod(0o755)
     tests.write_text(TESTS)
     chosen = [f"{tests}::test_{name}" for name in names]
-    return sanitizer.SanitizerRun(str(program), "racecheck", chosen, tmp_path / "part", LIMIT_S)
+    return sanitizer.SanitizerRun(str(program), "racecheck", chosen, tmp_path / "part", PATIENCE_S)
 
 
 def wait_for(text: str, file: Path) -> None:
-    until = time.time() + LIMIT_S
-    while not file.exists() or text not in file.read_text():
-        assert time.time() < until, f"{file.name} has no {text!r}"
-        time.sleep(0.05)
+    wait_until(lambda: file.exists() and text in file.read_text())
 
 
 def names_of(items: dict[str, str]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 import math
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 import yaml
+from processes import output_of
 from workspace import ROOT, Workspace, clean_environment
 
 PAGE = (ROOT / "docs/tables.md").read_text()
@@ -29,30 +29,13 @@ def test_the_example_works_as_written(tmp_path):
     path = f"{os.fspath(os.path.dirname(sys.executable))}{os.pathsep}{os.environ['PATH']}"  # noqa: PTH120
     environment = clean_environment() | {"PATH": path}
     for command in blocks("sh"):
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
+        output_of(command, shell=True, cwd=tmp_path, env=environment)
     folder = tmp_path / "results/tables/tides"
     for name in re.findall(r"^\| `([\w.]+)`", EXAMPLE, re.MULTILINE):
         assert (folder / name).exists(), name
     (program,) = blocks("python")
-    asked = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(ROOT / "scripts")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert asked.returncode == 0, asked.stderr
-    answers = [float(text) for text in re.findall(r"-?\d+\.\d+", asked.stdout)]
+    environment |= {"PYTHONPATH": str(ROOT / "scripts")}
+    written = output_of([sys.executable, "-c", program], cwd=tmp_path, env=environment)
+    answers = [float(text) for text in re.findall(r"-?\d+\.\d+", written)]
     tide_m = [2 + 1.3 * math.sin(2 * hour / 3.95) for hour in (3.25, 12.8)]
     assert answers == pytest.approx(tide_m, abs=0.1)

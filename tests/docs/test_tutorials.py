@@ -2,11 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 import yaml
+from processes import output_of
 from workspace import ROOT, clean_environment
 
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.py"))
@@ -21,11 +21,7 @@ def test_a_tutorial_runs(path, tmp_path):
         "MPLBACKEND": "agg",
         "TMPDIR": os.fspath(tmp_path),
     }
-    command = [sys.executable, os.fspath(path)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    output_of([sys.executable, path], cwd=tmp_path, env=environment)
 
 
 def test_the_site_executes_every_tutorial_and_stops_at_an_error():

@@ -3,8 +3,6 @@
 import csv
 import os
 import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 import test_fit
 from allocations import report_of_steps_without_allocations
 from make_objective import SIREN, make_objective
-from paths import IMPORT_PATHS
+from processes import start_python
 from test_cuda_engine import CAFE, CPU, GRIDS, PASSES_AND_PRECISIONS, WIRE, make_cuda_engine
 
 from neuralfield.engines import make_engine
@@ -251,7 +249,6 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(
 
 JOB = """
 import sys
-sys.path[:0] = {paths!r}
 from pathlib import Path
 import test_cuda_trainings
 test_cuda_trainings.train_long(Path(sys.argv[1]), {settings!r})
@@ -268,9 +265,9 @@ def train_long(folder, settings):
 def test_killed_at_any_moment_and_still_the_same_bytes(tmp_path, monkeypatch, gpu, settings):
     monkeypatch.setattr(test_fit, "CPU", gpu)
     train_long(tmp_path / "alone", settings)
-    code = JOB.format(paths=IMPORT_PATHS, settings=settings)
+    code = JOB.format(settings=settings)
     for moment in np.random.default_rng().uniform(2, 4, size=4):
-        job = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "hit")])
+        job = start_python(code, tmp_path / "hit", stdout=None)
         time.sleep(moment)
         os.kill(job.pid, signal.SIGKILL)
         job.wait()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -14,7 +13,7 @@ import test_fit
 import test_pooling
 import test_tensor
 from finite_differences import weighted
-from paths import IMPORT_PATHS
+from processes import IMPORTS, output_of
 from small_classifiers import make_task
 from small_classifiers import train as train_classifier
 
@@ -204,14 +203,9 @@ print(test_fit.sha256(folder / "model.safetensors"))
 
 
 def test_a_damaged_cache_of_kernels_or_none_does_not_stop_a_training(tmp_path):
-    paths = os.pathsep.join(IMPORT_PATHS)
-
     def trained(cache):
-        environment = os.environ | {"PYTHONPATH": paths, "CUPY_CACHE_DIR": str(cache)}
-        command = [sys.executable, "-c", TRAIN, str(tmp_path)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        environment = os.environ | IMPORTS | {"CUPY_CACHE_DIR": str(cache)}
+        return output_of([sys.executable, "-c", TRAIN, str(tmp_path)], env=environment)
 
     first = trained(tmp_path / "cache")
     entries = sorted((tmp_path / "cache/neuralfield").iterdir())

@@ -1,8 +1,7 @@
 """The temperature of a real GPU."""
 
-import subprocess
-
 import pytest
+from processes import output_of
 
 from neuralfield.system.device import gpu_is_present, select_device
 from neuralfield.system.heat import HeatGuard, gpu_sensor
@@ -20,7 +19,7 @@ def test_the_sensor_reads_the_temperature_of_the_gpu_that_is_computed_on():
     runtime = device.xp.cuda.runtime
     bus = runtime.deviceGetPCIBusId(runtime.getDevice())
     asked = ["nvidia-smi", f"--id={bus}", "--query-gpu=temperature.gpu", "--format=csv,noheader"]
-    reported = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    reported = output_of(asked)
     assert abs(celsius - float(reported)) <= 10
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 from PIL import Image
+from processes import run
 
 from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
@@ -139,16 +140,7 @@ class Workspace:
 
 def run_in(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder to its end; its output is in ``stdout``."""
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run(command, cwd=folder, env=clean_environment(), stderr=subprocess.STDOUT)
 
 
 def succeed_in(folder: Path, command: list[str]) -> str:

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -14,6 +13,7 @@ import pytest
 from clean_install import build_distributions
 from paths import ROOT
 from PIL import Image
+from processes import output_of, run
 
 import neuralfield
 
@@ -29,19 +29,12 @@ print(nf.load("photo.safetensors").gradient([[0.0, 0.0]]).shape, field.psnr > 10
 """
 
 
-def run(command, **options):
-    options = {"capture_output": True, "text": True, "check": False, "timeout": 300} | options
-    done = subprocess.run([os.fspath(part) for part in command], **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """Build the wheel and the source distribution from a copy of the project."""
     folder = tmp_path_factory.mktemp("built")
     probe = [*UV, "pip", "install", "--dry-run", "--quiet", "--target", folder / "none"]
-    if subprocess.run([*probe, "setuptools>=77"], capture_output=True, check=False).returncode:
+    if run([*probe, "setuptools>=77"]).returncode:
         pytest.skip("uv finds no package index: there is no network, or no uv")
     return build_distributions(folder)
 
@@ -72,7 +65,7 @@ def interpreter(version):
         return sys.executable
     of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for python in filter(None, [*of_pyenv, shutil.which(f"python{version}")]):
-        if not subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+        if not run([python, "-c", ""]).returncode:
             return python
     return None
 
@@ -84,19 +77,19 @@ def test_the_wheel_runs_in_a_clean_environment(version, built, tmp_path):
     if installed is None:
         pytest.skip(f"there is no Python {version} on this machine")
     python = tmp_path / "clean/bin/python"
-    run([*UV, "venv", "--quiet", "--python", installed, tmp_path / "clean"])
+    output_of([*UV, "venv", "--quiet", "--python", installed, tmp_path / "clean"])
     pins = ["--constraint", ROOT / "constraints.txt"]
-    run([*UV, "pip", "install", "--quiet", "--python", python, *pins, built[0]])
-    listed = run([*UV, "pip", "list", "--python", python])
+    output_of([*UV, "pip", "install", "--quiet", "--python", python, *pins, built[0]])
+    listed = output_of([*UV, "pip", "list", "--python", python])
     assert not {*NOT_NEEDED} & {line.split()[0] for line in listed.splitlines()}
     with Image.open(ROOT / "workflow/resources/savannah.png") as image:
         image.resize((96, 63)).save(tmp_path / "photo.png")
     in_folder = {"cwd": tmp_path, "env": {"PATH": os.defpath, "HOME": os.fspath(tmp_path)}}
-    assert run([python, "-c", FIVE_LINES], **in_folder) == "(1, 3, 2) True\n"
+    assert output_of([python, "-c", FIVE_LINES], **in_folder) == "(1, 3, 2) True\n"
     command = tmp_path / "clean/bin/neuralfield"
-    assert run([command, "--version"], **in_folder) == f"{neuralfield.__version__}\n"
+    assert output_of([command, "--version"], **in_folder) == f"{neuralfield.__version__}\n"
     given = ["photo.png", "--size", "64", "--preset", "fast", "--steps", "3", "--train-size", "32"]
-    assert "photo_64.png: 64 x 42 pixels" in run([command, *given], **in_folder)
+    assert "photo_64.png: 64 x 42 pixels" in output_of([command, *given], **in_folder)
 
 
 def test_extras_are_those_that_pages_name():

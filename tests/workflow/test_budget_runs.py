@@ -4,9 +4,9 @@ import json
 import os
 import re
 import signal
-import time
 
 import pytest
+from processes import wait_until
 from workspace import Workspace, without_kernels
 
 MODEL = "results/tiny/siren/model.safetensors"
@@ -28,10 +28,8 @@ def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspa
     images, budget = workspace.settings["images"], ("--config", "budget=3")
     images["same"] = images["tiny"]
     process = workspace.start(MODEL, *budget)
-    written, deadline_s = workspace.path("results/tiny/siren/budget.json"), time.monotonic() + 60
-    while not written.exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    written = workspace.path("results/tiny/siren/budget.json")
+    wait_until(written.exists, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = written.read_text()

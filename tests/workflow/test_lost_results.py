@@ -4,10 +4,10 @@ import hashlib
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 from workspace import Workspace, without_kernels
 
 ALL = ("all", "tables", "classifiers")
@@ -85,10 +85,8 @@ def stopped_while_it_trains(small: Workspace, how: signal.Signals) -> bool:
     restores it."""
     before = contents(small)
     process = small.start("-F")
-    deadline_s = time.monotonic() + 120
-    while small.path(MODEL).exists():  # the job deletes the file when it starts
-        assert time.monotonic() < deadline_s and process.poll() is None
-        time.sleep(0.001)
+    # the job deletes the file when it starts
+    wait_until(lambda: not small.path(MODEL).exists(), process, pause_s=0.001)
     os.killpg(process.pid, how)
     process.wait()
     was_stopped = not small.path(MODEL).exists()

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S, output_of
 from test_startup import another_snakemake
 from workspace import Workspace, clean_environment
 
@@ -47,7 +48,7 @@ def cancel(folder):
     and its messages."""
     owner, _ = startup.clear_stale_locks(folder)
 
-    def cancel(patience_s=5.0):
+    def cancel(patience_s=PATIENCE_S):
         messages = []
         orphans.cancel_orphans(owner, messages.append, set, folder, patience_s=patience_s)
         path = folder.parents[1] / "cancelled"
@@ -96,8 +97,7 @@ def test_this_run_stays_known_to_others(folder, cancel):
     command = [sys.executable, "-c", look, path, str(folder)]
     scripts = Path(startup.__file__).parents[2] / "scripts"
     env = os.environ | {"PYTHONPATH": str(scripts)}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
-    assert done.stdout == "False\n"
+    assert output_of(command, env=env) == "False\n"
 
 
 def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):
@@ -124,16 +124,13 @@ def test_files_that_go_with_a_cancelled_job_are_made_again(workspace: Workspace)
     for name, script in scripts.items():
         workspace.path(name).write_text(f"#!/bin/sh\n{script}\n")
         workspace.path(name).chmod(0o755)
-    done = subprocess.run(
+    environment = clean_environment() | {"PATH": f"{workspace.folder}:{os.environ['PATH']}"}
+    messages = output_of(
         workspace.command(target),
         cwd=workspace.folder,
-        env=clean_environment() | {"PATH": f"{workspace.folder}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
+        env=environment,
+        stderr=subprocess.STDOUT,
     )
-    messages = done.stdout + done.stderr
-    assert done.returncode == 0, messages
     assert cancelled.read_text() == "101\n"
     assert "Files went with them (1)" in messages
     assert "its locks are removed" not in messages

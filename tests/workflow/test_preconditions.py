@@ -2,11 +2,11 @@
 
 import os
 import resource
-import subprocess
 import time
 
 import pytest
 from failing_files import in_a_child, let_others_enter
+from processes import output_of
 from small_disk import small_disk
 from workspace import ROOT
 
@@ -127,7 +127,7 @@ def test_make_takes_another_cache_folder_where_the_user_s_takes_no_files(tmp_pat
     def folder(home):
         environment = {name: os.environ[name] for name in ("PATH",)} | {"HOME": str(home)}
         command = ["make", "--eval", "show: ; @echo $$XDG_CACHE_HOME", "show"]
-        return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).strip()
+        return output_of(command, cwd=ROOT, env=environment).strip()
 
     assert folder(tmp_path / "a home") == str(tmp_path / "a home/.cache")
     with small_disk(tmp_path / "disk", 32) as disk:

@@ -5,11 +5,11 @@ import os
 import re
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from processes import wait_until
 from workspace import ROOT, Workspace, succeed_in
 
 
@@ -68,13 +68,6 @@ def test_a_time_limit_and_retries_end_with_the_same_bytes(workspace: Workspace):
     assert "train" not in workspace.planned(cut), "a limit makes no difference to the result"
 
 
-def wait_for(workspace: Workspace, pattern: str) -> None:
-    deadline = time.monotonic() + 60
-    while not list(workspace.folder.glob(pattern)):
-        assert time.monotonic() < deadline, f"no {pattern}"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     """Snakemake is killed while a training runs: its lock remains, and its job continues alone."""
@@ -82,7 +75,7 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     workspace.settings["timelapse"]["formats"] = []
     workspace.settings["training"] |= {"steps": 4000, "checkpoint_interval_s": 0.2}
     process = workspace.start()
-    wait_for(workspace, "results/tiny/siren/.state/**/state_*")
+    wait_until(lambda: list(workspace.folder.glob("results/tiny/siren/.state/**/state_*")), process)
     os.killpg(process.pid, signal.SIGSTOP)  # pauses Snakemake and its job
     refused = workspace.run()
     assert (

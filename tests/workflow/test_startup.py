@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import output_of
 from workspace import ROOT
 
 from jobs import startup
@@ -118,12 +119,12 @@ def test_constraints_are_exact():
 
 def test_set_up_finds_a_pip_without_installing_one(tmp_path):
     environment = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    output_of([sys.executable, "-m", "venv", "--without-pip", environment])
     code = "import runpy, subprocess, sys; i = runpy.run_path(sys.argv[1]);"
     code += "print(subprocess.run([*i['pip_command'](), '--version']).returncode)"
     command = [environment / "bin" / "python", "-c", code, ROOT / ".ci" / "install.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("pip ") and done.stdout.endswith("\n0\n")
+    written = output_of(command)
+    assert written.startswith("pip ") and written.endswith("\n0\n")
 
 
 def test_set_up_keeps_what_the_workflow_imports_compiled(tmp_path, monkeypatch):

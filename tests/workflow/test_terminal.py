@@ -9,10 +9,11 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable
 
 import pytest
+from processes import wait_until
+from victims import command_of, processes_of_session
 from workspace import Workspace, clean_environment
 
 EVALUATED = "results/tiny/siren/metrics.json"
@@ -115,7 +116,12 @@ def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
 
     def interrupt(written: str, group: int) -> None:
         if "jobs on 2 cores" in written and not sent:
-            time.sleep(0.1)
+            wait_until(
+                lambda: any(
+                    "/.snakemake/scripts/" in text
+                    for text in map(command_of, processes_of_session(group))
+                )
+            )
             sent.append(group)
             os.killpg(group, signal.SIGINT)
 

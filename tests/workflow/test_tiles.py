@@ -5,15 +5,14 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import output_of, wait_until
 from workspace import ROOT, Workspace, without_kernels
 
 from config.configuration import Problems, read_settings
@@ -61,10 +60,7 @@ def tiled(tmp_path_factory) -> Workspace:
 
 def kill_a_training(workspace: Workspace, folder: str) -> None:
     process = workspace.start(f"{folder}.json")
-    deadline = time.monotonic() + 60
-    while not list(workspace.path(folder).glob(".state/**/state_*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
+    wait_until(lambda: list(workspace.path(folder).glob(".state/**/state_*")), process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not workspace.path(f"{folder}/model.safetensors").exists()
@@ -250,8 +246,7 @@ def peak_mb(folder: Path, width: int, height: int) -> float:
 
     write_bands(folder / "large.png", bands(), width, height, 8)
     command = [sys.executable, "-c", MEASURED, str(folder), str(width), str(height)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return int(done.stdout) / 1024
+    return int(output_of(command, cwd=ROOT)) / 1024
 
 
 @pytest.mark.slow

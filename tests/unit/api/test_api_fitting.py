@@ -2,7 +2,6 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from complaints import read
-from paths import IMPORT_PATHS
 from PIL import Image
+from processes import IMPORTS, output_of, start_python
 from small_fields import SMALL_FIELDS
 
 import encode
@@ -292,12 +291,9 @@ import numpy as np, neuralfield as nf
 nf.fit(np.eye(8), folder={str(tmp_path)!r}, steps=2, width=8, device="cpu")
 """
     (tmp_path / ".state").mkdir()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(IMPORT_PATHS)}
     with (tmp_path / ".state" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        waiting = subprocess.Popen(
-            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
-        )
+        waiting = start_python(program, stderr=subprocess.PIPE)
         assert waiting.stderr is not None
         line = waiting.stderr.readline()
     assert line.endswith("another process is training here; waiting for it to end\n")
@@ -345,14 +341,7 @@ def test_importing_the_package_imports_little():
         neuralfield.fit, neuralfield.load
         assert not {"cupy", "numba", "pandas", "snakemake", "matplotlib", "yaml"} & {*sys.modules}
         assert {"fit", "load", "ImageField"} <= {*dir(neuralfield)}"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": os.pathsep.join(IMPORT_PATHS)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of([sys.executable, "-c", code], env=IMPORTS)
 
 
 def test_a_name_that_is_not_there():

@@ -1,17 +1,14 @@
 """The command `neuralfield`: its files, its output, its exit codes, and Ctrl-C."""
 
 import hashlib
-import os
 import re
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
-from paths import IMPORT_PATHS
 from PIL import Image
+from processes import PATIENCE_S, start_python
 
 import neuralfield as nf
 from neuralfield.command import actions
@@ -225,22 +222,26 @@ def test_help(command, capsys):
     assert all(len(line) <= 100 for line in shown.splitlines())
 
 
-def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(IMPORT_PATHS)}
-    steps = ["--steps", "400", "--train-size", "32", "--set", "checkpoint_interval_s=0.001"]
-    command = [sys.executable, "-m", "neuralfield", "fit", "photo.jpg", *steps, *TINY]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    state = photo / "photo.field/.state"
-    deadline = time.monotonic() + 60
-    while not list(state.glob("**/state_*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+PAUSED = """
+import sys
+import pausing
+from neuralfield.command.main import main
+pausing.pause_before(20)
+main(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo, capsys):
+    command = ["fit", "photo.jpg", "--steps", "40", "--train-size", "32", *TINY]
+    process = start_python(PAUSED, *command, stderr=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == "paused\n"
     process.send_signal(signal.SIGINT)
-    _, shown = process.communicate(timeout=60)
+    _, shown = process.communicate("go on\n", timeout=PATIENCE_S)
     assert process.returncode == 130, shown
     assert shown.count("\n") == 1 and "run the same command again to resume" in shown
-    main(command[3:])
-    expected = ["fit", "photo.jpg", *steps, "--folder", "whole", *TINY]
-    main(expected)
+    main(command)
+    assert "resuming from the state saved after step" in capsys.readouterr().err
+    main([*command, "--folder", "whole"])
     assert sha256(photo / "photo.field/model.safetensors") == sha256(
         photo / "whole/model.safetensors"
     )

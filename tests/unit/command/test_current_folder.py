@@ -1,12 +1,12 @@
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import output_of
 
 ROOT = Path(__file__).parents[3]
 FIT = "from neuralfield.command.main import main; main()"
@@ -22,7 +22,7 @@ def test_no_code_in_the_current_folder_is_executed(tmp_path):
     environment = os.environ | empty | {"PYTHONPATH": str(ROOT / "scripts")}
     command = [sys.executable, "-P", "-c", FIT, "fit", "photo.png", "--preset", "quality"]
     command += ["--steps", "2", "--device", "cpu"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    output_of(command, cwd=tmp_path, env=environment)
     assert list(tmp_path.glob("cpu_kernels_*/*"))
     assert not (tmp_path / "executed").exists()
 

@@ -8,7 +8,7 @@ import icc_profiles as icc
 import numpy as np
 import pytest
 import tifffile
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from mutations import mutated
 from PIL import Image, ImageCms
 
@@ -128,13 +128,7 @@ def test_what_is_no_profile_for_it_is_not_used(tmp_path, content, reason):
     np.testing.assert_array_equal(image.pixels, RGB)
 
 
-@settings(
-    max_examples=100,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=100)
 @given(mutated([icc.ADOBE, icc.GAMMA_1_8, icc.cmyk_profile()]))
 def test_profiles_from_strangers(tmp_path, content):
     inks = RGB[:2].reshape(2, -1)[:, :100].reshape(2, 25, 4)

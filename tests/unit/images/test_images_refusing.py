@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 import tifffile
-from little_memory import little_memory
+from little_effort import little_effort
 from PIL import Image
 from png_files import chunk, png_bytes
 
@@ -173,7 +173,7 @@ def test_the_limit_is_checked_before_decoding(tmp_path, name):
 def test_sides_are_limited(tmp_path, size):
     (tmp_path / "a.png").write_bytes(png_bytes(np.zeros((1, 1), np.uint8), 0, size=size))
     for read in (read_header, read_image, lambda path: list(read_image_bands(path, "grey"))):
-        with little_memory(), pytest.raises(InputError, match=r"sides of at most 1,000,000"):
+        with little_effort(), pytest.raises(InputError, match=r"sides of at most 1,000,000"):
             read(tmp_path / "a.png")
 
 
@@ -216,7 +216,7 @@ def test_a_tiff_of_many_pages_is_read(tmp_path):
     content += b"".join(page + struct.pack("<I", link) for link in links)
     (tmp_path / "a.tif").write_bytes(content)
     messages = []
-    with little_memory():
+    with little_effort():
         image = read_image(tmp_path / "a.tif", report=messages.append)
     assert image.pixels.tolist() == [[[0xAB]]]
     assert messages == ["read the first of 20000 pages"]
@@ -233,7 +233,7 @@ def test_a_jpeg_that_would_be_decoded_for_hours(tmp_path):
 def test_much_text_is_read_over(tmp_path):
     extra = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(1 << 27)))
     (tmp_path / "a.png").write_bytes(png_bytes(PHOTO, 2, extra))
-    with little_memory():
+    with little_effort():
         np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, PHOTO)
 
 
@@ -242,5 +242,5 @@ def test_no_more_is_read_than_there_is(tmp_path):
     content = WHOLE_FILES["png"]
     claimed = struct.pack(">I", 0x7FFFFFF0) + b"tEXt"
     (tmp_path / "a.png").write_bytes(content[:33] + claimed + content[33:])
-    with little_memory(), pytest.raises(InputError, match="damaged"):
+    with little_effort(), pytest.raises(InputError, match="damaged"):
         read_image(tmp_path / "a.png")

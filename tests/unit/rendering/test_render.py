@@ -1,11 +1,10 @@
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import IMPORTS, output_of
 
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.coordinates import pixel_centres
@@ -256,17 +255,10 @@ def test_a_redraw_as_wide_as_16384_pixels_takes_bounded_memory(make_model, tmp_p
         "status = Path('/proc/self/status').read_text()\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', status)[1])\n"
     )
-    scripts = str(Path(rendering.__file__).parents[2])
     peaks_kib = []
     for height in (128, 640):
         arguments = [tmp_path / "m.safetensors", tmp_path / "wide.png", height]
-        messages = subprocess.run(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            env=os.environ | {"PYTHONPATH": scripts},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks_kib.append(int(messages.stdout))
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        peaks_kib.append(int(output_of(command, env=os.environ | IMPORTS)))
     assert max(peaks_kib) < 2 << 20
     assert peaks_kib[1] < 1.25 * peaks_kib[0]

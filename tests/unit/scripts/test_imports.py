@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 from paths import ROOT
+from processes import output_of
 
 SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("*.py"))
 
@@ -51,8 +51,7 @@ def imported():
     """Return the heavy modules that each script imports."""
     arguments = [os.fspath(ROOT / "scripts"), json.dumps(HEAVY), json.dumps(SCRIPTS)]
     command = [sys.executable, "-c", FOUND, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return dict(map(json.loads, done.stdout.splitlines()))
+    return dict(map(json.loads, output_of(command).splitlines()))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -1,27 +1,24 @@
 """Jobs that claim a GPU: the processes are real, but the GPUs are only names."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from processes import IMPORTS, start_python
 
 from neuralfield.system import device, device_claim
 from neuralfield.system.device_claim import visible_gpus
 from neuralfield.system.errors import ResourceError
 
-SCRIPTS = Path(device_claim.__file__).parents[2]
-
 CLAIM = """
-import os, sys, time
+import os, sys
 from pathlib import Path
 from neuralfield.system import device_claim
 device_claim.LOCK_FOLDER = Path(sys.argv[1])
 device_claim.visible_gpus = lambda environment: sys.argv[3].split(",")
 gpu = device_claim.claim_gpu(int(sys.argv[2]), lambda line: print("reported", line, flush=True))
 print("has", gpu, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
@@ -31,12 +28,7 @@ def start(tmp_path):
     started = []
 
     def claim(share=1, gpus="GPU-a,GPU-b"):
-        process = subprocess.Popen(
-            [sys.executable, "-c", CLAIM, str(tmp_path / "locks"), str(share), gpus],
-            env={"PYTHONPATH": str(SCRIPTS), "PATH": ""},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = start_python(CLAIM, tmp_path / "locks", share, gpus, env=IMPORTS | {"PATH": ""})
         started.append(process)
         return process
 

@@ -8,16 +8,15 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from little_memory import little_memory
+from little_effort import little_effort
 from mutations import VALUES, changed_within, mutated
 from readable_files import (
     BOMBS,
@@ -58,7 +57,6 @@ from neuralfield.tasks.table.samples import read_samples
 from neuralfield.tasks.table.table_model import TableModel
 from neuralfield.training.history import read_history
 
-DEADLINE = timedelta(seconds=20)
 QUICK, LONG = 150, 10_000
 CPU = select_device("cpu")
 
@@ -176,26 +174,20 @@ READERS = {
 def fuzz(name: str, count: int, folder: Path, *, repeatable: bool) -> None:
     reader = READERS[name]
 
-    @settings(
-        max_examples=count,
-        deadline=DEADLINE,
-        derandomize=repeatable,
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @settings(max_examples=count, derandomize=repeatable)
     @given(reader.files)
     def one_file(content: bytes) -> None:
         path = folder / "file"
         path.write_bytes(content)
-        try:
-            reader.read(path)
-        except reader.refusals as error:
-            if isinstance(error, NeuralfieldError):
-                assert "\n" not in str(error) and len(str(error)) < 4000
+        with little_effort():
+            try:
+                reader.read(path)
+            except reader.refusals as error:
+                if isinstance(error, NeuralfieldError):
+                    assert "\n" not in str(error) and len(str(error)) < 4000
         assert [file.name for file in folder.iterdir()] == ["file"], "it has written something"
 
-    with little_memory():
-        one_file()
+    one_file()
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
@@ -230,7 +222,7 @@ def test_a_small_table_with_many_columns_is_refused_soon(tmp_path, content):
     path.write_bytes(content)
     readers = read_pixel_csv, read_history, read_table, lambda path: read_samples(path, "ab", "t")
     for read in readers:
-        with little_memory(), pytest.raises(NeuralfieldError) as caught:
+        with little_effort(), pytest.raises(NeuralfieldError) as caught:
             read(path)
         assert "\n" not in str(caught.value)
 
@@ -248,7 +240,7 @@ def test_a_small_file_that_claims_a_huge_network(tmp_path):
         arrays, description = load_arrays(path)
         description["field"][key] = value
         save_arrays(path, arrays, description)
-        with little_memory(), pytest.raises(NeuralfieldError, match=message):
+        with little_effort(), pytest.raises(NeuralfieldError, match=message):
             Model.load(path)
 
 
@@ -258,5 +250,5 @@ def test_a_header_that_claims_more_than_the_file(tmp_path):
     text = json.dumps(header).encode()
     for content in (struct.pack("<Q", 1 << 62), struct.pack("<Q", len(text)) + text):
         write_atomically(path, content)
-        with little_memory(), pytest.raises(NeuralfieldError, match="cannot be read"):
+        with little_effort(), pytest.raises(NeuralfieldError, match="cannot be read"):
             Model.load(path)

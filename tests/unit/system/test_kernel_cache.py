@@ -11,6 +11,7 @@ import numba
 import pytest
 from failing_files import in_a_child
 from numba.core import config as numba_config
+from processes import PATIENCE_S
 from small_disk import small_disk
 
 from neuralfield.engines.cpu import kernels
@@ -170,7 +171,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
         waiting = pool.submit(KernelStore([tmp_path]).claim, "kernel")
         store.save("kernel", CODE)
         store.release(lock)
-        store.release(waiting.result(timeout=10))
+        store.release(waiting.result(timeout=PATIENCE_S))
     assert store.load("kernel") == CODE
     assert [path.name for path in tmp_path.iterdir()] == ["kernel"]
 

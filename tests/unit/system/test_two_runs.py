@@ -4,13 +4,11 @@ import errno
 import fcntl
 import os
 import shutil
-import subprocess
-import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
-from paths import IMPORT_PATHS
+from processes import PATIENCE_S, start_python, wait_until
 from test_fit import make_task, sha256, train
 
 from neuralfield.system.checkpoint import list_snapshots
@@ -18,47 +16,35 @@ from neuralfield.system.interruption import StopSignals
 from neuralfield.training.state import StateFolder
 
 JOB = """
-import sys, time
-sys.path[:0] = {paths!r}
-import test_two_runs
+import sys
+import pausing, test_two_runs
 from functools import partial
 from pathlib import Path
-from neuralfield.engines.tape import TapeEngine
-take_steps = TapeEngine.run
-def stop_half_way(self, first_step, count):
-    while first_step >= test_two_runs.HALF_WAY and not Path(sys.argv[1], "go on").exists():
-        time.sleep(0.01)
-    return take_steps(self, first_step, count)
-TapeEngine.run = stop_half_way
+pausing.pause_before(30)
 test_two_runs.train(
     test_two_runs.shared_task(), Path(sys.argv[1]), checkpoint_interval_s=0,
     say=partial(print, flush=True), engine="tape",
 )
 """
-STEPS, HALF_WAY = 120, 60
-PATIENCE_S = 60
 
 
 def shared_task():
-    return make_task(steps=STEPS, supervision="footprint")
+    return make_task(steps=60, supervision="footprint")
 
 
 def start(folder, name="job"):
-    """Start a training that pauses half way until a file `go on` exists."""
-    code = JOB.format(paths=IMPORT_PATHS)
+    """Start a training that pauses half way."""
     with (folder / f"{name}.log").open("w") as log:
-        return subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=log)
+        return start_python(JOB, folder, stdout=log)
 
 
 def output_of(folder, name="job"):
     return (folder / f"{name}.log").read_text()
 
 
-def wait_for(happened):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline_s, "it did not happen"
-        time.sleep(0.01)
+def let_finish(job):
+    job.communicate("go on\n", timeout=PATIENCE_S)
+    assert job.returncode == 0
 
 
 def content(folder):
@@ -79,9 +65,9 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
     names = ("a", "b", "c")
     jobs = [start(tmp_path, name) for name in names]
     waiting = "another process is training here; waiting"
-    wait_for(lambda: sum(waiting in output_of(tmp_path, name) for name in names) == 2)
-    (tmp_path / "go on").touch()
-    assert [job.wait(timeout=PATIENCE_S) for job in jobs] == [0, 0, 0]
+    wait_until(lambda: sum(waiting in output_of(tmp_path, name) for name in names) == 2)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(let_finish, jobs))
     assert content(tmp_path) == left_alone
 
 
@@ -89,13 +75,12 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
 @pytest.mark.slow
 def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
     first = start(tmp_path, "first")
-    wait_for(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
+    wait_until(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
     second = start(tmp_path, "second")
-    wait_for(lambda: "waiting for it to end" in output_of(tmp_path, "second"))
+    wait_until(lambda: "waiting for it to end" in output_of(tmp_path, "second"))
     first.kill()
-    first.wait(timeout=PATIENCE_S)
-    (tmp_path / "go on").touch()
-    assert second.wait(timeout=PATIENCE_S) == 0
+    first.communicate()
+    let_finish(second)
     assert "resuming from the state saved after step" in output_of(tmp_path, "second")
     assert content(tmp_path) == left_alone
 
@@ -103,14 +88,13 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
 @pytest.mark.slow
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
     """Remove the folder as Snakemake does at the end, while another process waits for it."""
-    (tmp_path / "go on").touch()
     (tmp_path / "state").mkdir()
     with (tmp_path / "state" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         job = start(tmp_path)
-        wait_for(lambda: "waiting for it to end" in output_of(tmp_path))
+        wait_until(lambda: "waiting for it to end" in output_of(tmp_path))
         shutil.rmtree(tmp_path / "state")
-    assert job.wait(timeout=PATIENCE_S) == 0
+    let_finish(job)
     assert content(tmp_path) == left_alone
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from little_memory import little_memory
+from little_effort import little_effort
 
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import InputError
@@ -97,7 +97,7 @@ def test_a_small_file_takes_little_memory_whatever_it_claims_or_unpacks_to(tmp_p
         header(1 << 20, 32, 32),
     ):
         path.write_bytes(content)
-        with little_memory(), pytest.raises(InputError):
+        with little_effort(), pytest.raises(InputError):
             read_idx(path, 3)
 
 

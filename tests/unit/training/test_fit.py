@@ -3,14 +3,12 @@
 import hashlib
 import json
 import signal
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from paths import IMPORT_PATHS
+from processes import PATIENCE_S, start_python
 from small_fields import SMALL_FIELDS
 
 from neuralfield.fields import FIELDS, field_settings
@@ -263,19 +261,11 @@ def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
 
 
 JOB = """
-import sys, time
-sys.path[:0] = {paths!r}
-import test_fit
+import sys
+import pausing, test_fit
 from pathlib import Path
-from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.system.interruption import Interrupted
-take_steps = CpuEngine.run
-def run_slowly(self, first_step, count):
-    if first_step == 30:
-        print("ready", flush=True)
-    time.sleep(0.02)  # long enough for a signal to come in time
-    return take_steps(self, first_step, count)
-CpuEngine.run, CpuEngine.most_steps = run_slowly, 1
+pausing.pause_before(30)
 try:
     test_fit.train(test_fit.killed_task(), Path(sys.argv[1]), checkpoint_interval_s=0.05)
 except Interrupted as interrupted:
@@ -285,19 +275,7 @@ except Interrupted as interrupted:
 
 
 def killed_task():
-    return make_task(steps=250, supervision="footprint")
-
-
-def start_job(folder):
-    code = JOB.format(paths=IMPORT_PATHS)
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
-    )
-
-
-def wait_until_ready(job):
-    assert job.stdout is not None
-    assert job.stdout.readline() == "ready\n"
+    return make_task(steps=60, supervision="footprint")
 
 
 @pytest.fixture(scope="module")
@@ -316,10 +294,10 @@ def left_alone(tmp_path_factory):
     ],
 )
 def test_a_signal_saves_and_the_next_attempt_goes_on(tmp_path, left_alone, number):
-    with start_job(tmp_path) as job:
-        wait_until_ready(job)
+    with start_python(JOB, tmp_path) as job:
+        assert job.stdout is not None and job.stdout.readline() == "paused\n"
         job.send_signal(number)
-        out, _ = job.communicate(timeout=60)
+        out, _ = job.communicate("go on\n", timeout=PATIENCE_S)
     assert job.returncode == EXIT_CODE_TRY_AGAIN, out
     assert f"{signal.Signals(number).name}: saved after step" in out
     messages = train(killed_task(), tmp_path)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from comparison import (
     write_entry,
 )
 from PIL import Image
+from processes import output_of
 from result_facts import MEASURED
 
 from neuralfield.system.errors import InputError
@@ -218,13 +218,8 @@ def test_machines_of_one_kind_make_the_same_bytes():
         {"OPENBLAS_CORETYPE": "Nehalem"},
         {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"},
     ):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", KIND_AND_BYTES, str(SHIPPED.parent)],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        messages.add(tuple(done.stdout.strip().split(" ", 1)))
+        command = [sys.executable, "-W", "ignore", "-c", KIND_AND_BYTES, str(SHIPPED.parent)]
+        written = output_of(command, env=os.environ | environment)
+        messages.add(tuple(written.strip().split(" ", 1)))
     kinds = {kind for _, kind in messages}
     assert len(kinds) == len(messages), "one kind, and different bytes"
