@@ -104,18 +104,19 @@ template <int layer>
 __device__ __forceinline__ void start_gradients(Gradients& gradients, const Tile& tile,
                                                 const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
-    const auto* stored = tile.shared.stored[z_gradients.number];
     z_gradients.show();
     wgmma_fence();
     if constexpr (layer == HIDDEN - 1) {
-        start_sums<columns>(gradients.output, tile.buffer, stored[0]);
+        start_sums<columns>(gradients.output, tile.buffer,
+                            tile.shared.stored[z_gradients.number][0]);
         wgmma_commit();  // a group of its own, to end before gradients go to the buffer
     }
     if constexpr (layer >= first_product) {
         start_sums<columns>(gradients.biases[layer], z_gradients, tile.shared.ones, 0);
         start_gradient<layer>(gradients.weights_of<layer>(), tile.values(layer), z_gradients);
     } else {
-        start_sums<columns>(gradients.coordinates, z_gradients, stored[0]);
+        start_sums<columns>(gradients.coordinates, z_gradients,
+                            tile.shared.stored[z_gradients.number][0]);
     }
     wgmma_commit();
 }
@@ -155,8 +156,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     }
 }
 
-__device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients,
-                                        LaneTotals& totals) {
+__device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients) {
     float sums[WIDEST / 2];
     uint32_t operand[WIDEST / 4];
     if constexpr (ENCODING == HASHGRID) {
@@ -197,8 +197,8 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients,
     for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
     const float2 errors = loss_of_points(z, tile);
     start_last_gradients(sums, z, tile.output_matrix());
-    totals.error += sum_channels(errors);
-    totals.output_bias += z[0][0] + z[1][0];
+    gradients.totals.error += sum_channels(errors);
+    gradients.totals.output_bias += z[0][0] + z[1][0];
     store_gradients(tile.shared.stored[tile.buffer.number], tile.buffer, z, tile.points);
     wgmma_wait<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
@@ -293,18 +293,17 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arg
     char* own_buffers = buffers + warpgroup * BUFFERS * TILE_BYTES;
     const TileBuffer buffer = buffer_of(own_buffers, warpgroup);
     Gradients gradients;
-    LaneTotals totals;
     // an incomplete last wave is spread over the blocks
     PointsOf<true> next = {warpgroup * int(gridDim.x) + int(blockIdx.x)};
     if (next.index < TILES) next.fetch(arguments, buffer);
     while (next.index < TILES) {
         Tile tile = {next, own_buffers, memory, shared, buffer, next};
         next.index += BLOCK_TILES * gridDim.x;
-        work_on(tile, gradients, totals);
+        work_on(tile, gradients);
     }
     wgmma_wait<0>();
     gradients.finish();
-    store_totals(shared, totals, threadIdx.x / 32);
+    store_totals(shared, gradients.totals, threadIdx.x / 32);
     named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have finished reading `stored`
     float (*own_vectors)[WIDEST] = shared.vectors[warpgroup];
     for (int i = threadIdx.x % 128; i < VECTORS * WIDEST; i += 128) own_vectors[0][i] = 0.0f;

@@ -227,6 +227,7 @@ struct Gradients {
     float biases[HIDDEN][4] = {};
     float output[4] = {};
     float coordinates[8] = {};
+    LaneTotals totals;
 
     template <int layer>
     __device__ __forceinline__ float* weights_of() {

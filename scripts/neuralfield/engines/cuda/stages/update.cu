@@ -1,16 +1,14 @@
 // The end of a step: partial gradients are added up in a fixed order, and the parameters updated.
 // Reference implementations: nn/optimizers.py, nn/schedules.py.
 //
-// Constants: BLOCKS (of parameters), ELEMENTS (of a block, 128 or 512), BLOCKS_AT_ONCE (resident on
-// a multiprocessor), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1, BETA2,
-// ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (the gradient's norm is limited to
-// CLIP_NORM), MUON (the direction of hidden matrices is computed here, with MUON_MOMENTUM and
-// ONE_MINUS_MUON_MOMENTUM, and muon.cu updates them).
+// Constants: BLOCKS (of parameters), ADAM (else gradient descent), HAS_MOMENTUM, MOMENTUM, BETA1,
+// BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, LOSS_PARTS, CLIPPED (the gradient's norm is
+// limited to CLIP_NORM), MUON (the direction of hidden matrices is computed here, with MUON_MOMENTUM
+// and ONE_MINUS_MUON_MOMENTUM, and muon.cu updates them).
 //
-// A block adds up ELEMENTS neighbouring elements, or 32 if they cannot be loaded four at a time, or
-// if the tensor has few elements and many parts. Each of its 8 warps adds up every 8th part, so
-// that many loads are in flight at once. If there is only a single part, so that there is nothing
-// to add up, a block has ELEMENTS_OF_ONE elements.
+// A block adds up ELEMENTS neighbouring elements. Each of its 8 warps adds up every 8th part, so that
+// many loads are in flight at once. If there is only a single part, so that there is nothing to add
+// up, a block has ELEMENTS_OF_ONE elements.
 
 #include "../dependent_launch.cuh"
 #include "step_scalars.cuh"
@@ -18,8 +16,8 @@
 
 #define WARPS 8
 #define THREADS (32 * WARPS)
+#define ELEMENTS 128
 #define ELEMENTS_OF_ONE (4 * THREADS)
-#define OWN ((ELEMENTS + THREADS - 1) / THREADS)  // elements of a thread
 
 // The work of one block of parameters.
 struct Work {
@@ -29,11 +27,22 @@ struct Work {
     int parts, part_stride, row_stride, columns;
     int first, size;  // the block's first element in this tensor, and the tensor's elements
     int parameter_offset, moment2_offset;  // of the tensor
-    int elements;  // of the block; 32: loaded singly; ELEMENTS_OF_ONE: of one part, without a copy
+    int elements;   // of the block: ELEMENTS, or ELEMENTS_OF_ONE
+    int is_vector;  // whether elements can be loaded four at a time
     float scale;
     float copy_factor;
 
-    __device__ __forceinline__ bool is_vector() const { return elements > 32; }
+    // Returns the index in the tensor of this thread's element with a number, or -1: there is none.
+    __device__ __forceinline__ int own_element(int number) const {
+        const int place = number * THREADS + threadIdx.x, own = first + place;
+        return place < elements && own < size ? own : -1;
+    }
+
+    // Returns the place of an element in the first part.
+    __device__ __forceinline__ const float* partial(int element) const {
+        const int row = element / columns, column = element - row * columns;
+        return partials + (long long)row * row_stride + column;
+    }
 };
 
 struct Schedule {
@@ -79,13 +88,14 @@ __device__ __forceinline__ void add_to(float4& sum, float4 number) {
     sum.w += number.w;
 }
 
-// Adds up this warp's parts, which are every WARPS-th part, of COUNT numbers, each of which is one
-// element or four. Several parts are loaded before the first is added, and no load is conditional,
-// so that all loads are in flight at once: beyond the last part, and beyond the last element, the
-// last is loaded again.
-template <int COUNT, typename Number>
+// Adds up this warp's parts, which are every WARPS-th part, of the block's elements, one or four at
+// a time. Several parts are loaded before the first is added, and no load is conditional, so that
+// all loads are in flight at once: beyond the last part, and beyond the last element, the last is
+// loaded again.
+template <typename Number>
 __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
-    constexpr int per_load = sizeof(Number) / sizeof(float), at_once = 16 / COUNT / per_load;
+    constexpr int per_load = sizeof(Number) / sizeof(float), COUNT = ELEMENTS / 32 / per_load;
+    constexpr int at_once = 4;
     const int lane = threadIdx.x % 32;
     const float* at[COUNT];
     Number sum[COUNT] = {};
@@ -93,8 +103,7 @@ __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
     for (int i = 0; i < COUNT; ++i) {
         const int element =
             min(work.first + (i * 32 + lane) * per_load, (work.size - 1) / per_load * per_load);
-        const int row = element / work.columns, column = element - row * work.columns;
-        at[i] = work.partials + (long long)row * work.row_stride + column;
+        at[i] = work.partial(element);
     }
     for (int part = threadIdx.x / 32; part < work.parts; part += at_once * WARPS) {
         Number loaded[COUNT][at_once];
@@ -115,30 +124,20 @@ __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
     for (int i = 0; i < COUNT; ++i) ((Number*)sums)[i * 32 + lane] = sum[i];
 }
 
-// Returns the index in the tensor of this thread's element with a number, or -1 if there is none.
-__device__ __forceinline__ int own_element(const Work& work, int number) {
-    const int place = number * THREADS + threadIdx.x, own = work.first + place;
-    return place < work.elements && own < work.size ? own : -1;
-}
-
-// Computes the gradients of this thread's elements, which the block's warps add up together.
-__device__ __forceinline__ void sum_parts(const Work& work, float (&gradients)[OWN]) {
+// Returns the gradient of this thread's element, which the block's warps add up together.
+__device__ __forceinline__ float sum_parts(const Work& work) {
     __shared__ __align__(16) float sums[WARPS][ELEMENTS];
     float* own_sums = sums[threadIdx.x / 32];
-    if (work.is_vector())
-        add_parts<ELEMENTS / 128, float4>(work, own_sums);
+    if (work.is_vector)
+        add_parts<float4>(work, own_sums);
     else
-        add_parts<1, float>(work, own_sums);
+        add_parts<float>(work, own_sums);
     __syncthreads();
+    float sum = 0.0f;
+    if (threadIdx.x < ELEMENTS)
 #pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        const int place = i * THREADS + threadIdx.x;
-        float sum = 0.0f;
-        if (place < work.elements)
-#pragma unroll
-            for (int part = 0; part < WARPS; ++part) sum += sums[part][place];
-        gradients[i] = work.scale * sum;
-    }
+        for (int part = 0; part < WARPS; ++part) sum += sums[part][threadIdx.x];
+    return work.scale * sum;
 }
 
 // Returns the sum over the block, in a fixed order; all threads get it.
@@ -164,17 +163,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                   float* clip_factor, unsigned int* blocks_done) {
     __shared__ bool is_last;
     const Work work = works[blockIdx.x];
-    float own_gradients[OWN];
-    sum_parts(work, own_gradients);
-    double square = 0.0;
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        const int own = own_element(work, i);
-        if (own < 0) continue;
-        gradients[work.parameter_offset + own] = own_gradients[i];
-        square += double(own_gradients[i]) * double(own_gradients[i]);
-    }
-    square = block_sum(square);
+    const float gradient = sum_parts(work);
+    const int own = work.own_element(0);
+    if (own >= 0) gradients[work.parameter_offset + own] = gradient;
+    const double square = block_sum(own >= 0 ? double(gradient) * double(gradient) : 0.0);
     if (threadIdx.x == 0) {
         squares[blockIdx.x] = square;
         __threadfence();
@@ -289,8 +281,8 @@ __device__ __forceinline__ unsigned int update_elements(const Work& work, const 
     unsigned int earlier_readers = 0;
 #pragma unroll
     for (int i = 0; i < count; ++i)
-        if (own_element(work, i) >= 0)
-            mine[i] = elements.load(work, own_element(work, i), is_hidden);
+        if (work.own_element(i) >= 0)
+            mine[i] = elements.load(work, work.own_element(i), is_hidden);
     const Scalars now = load_scalars(scalars);
     wait_for_earlier_kernels();
     find_gradients(gradients);
@@ -298,7 +290,7 @@ __device__ __forceinline__ unsigned int update_elements(const Work& work, const 
     if (threadIdx.x == 0) earlier_readers = atomicAdd(blocks_done, 1u);
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-        const int own = own_element(work, i);
+        const int own = work.own_element(i);
         if (own < 0) continue;
         if (is_hidden) {
             const float direction = turn(mine[i], gradients[i]);
@@ -321,7 +313,7 @@ __device__ __forceinline__ unsigned int update_elements(const Work& work, const 
 // update has changed is read before the wait. All blocks read the same step number, and the last
 // block that has read it increments it; nothing else depends on the order of blocks. Many blocks
 // are resident at once, because a block spends most of its time waiting.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
     update(const Work* __restrict__ works, float* __restrict__ parameters,
            float* __restrict__ moments1, float* __restrict__ moments2,
            const double* __restrict__ loss_partials, double* totals, Scalars* scalars,
@@ -346,22 +338,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
                 work, elements, now, blocks_done, square, [&](auto& found) {
 #pragma unroll
                     for (int i = 0; i < ELEMENTS_OF_ONE / THREADS; ++i)
-                        if (own_element(work, i) >= 0)
-                            found[i] = work.scale * __ldcg(work.partials + own_element(work, i));
+                        if (work.own_element(i) >= 0)
+                            found[i] = work.scale * __ldcg(work.partials + work.own_element(i));
                     __syncthreads();
                 });
         else
-            earlier_readers = update_elements<OWN>(
-                work, elements, now, blocks_done, square, [&](float(&found)[OWN]) {
+            earlier_readers = update_elements<1>(
+                work, elements, now, blocks_done, square, [&](float (&found)[1]) {
 #if CLIPPED
-#pragma unroll
-                    for (int i = 0; i < OWN; ++i)
-                        if (own_element(work, i) >= 0)
-                            found[i] = *clip_factor *
-                                       gradients[work.parameter_offset + own_element(work, i)];
+                    const int own = work.own_element(0);
+                    if (own >= 0) found[0] = *clip_factor * gradients[work.parameter_offset + own];
                     __syncthreads();
 #else
-                    sum_parts(work, found);
+                    found[0] = sum_parts(work);
 #endif
                 });
     }

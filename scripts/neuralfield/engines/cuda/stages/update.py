@@ -7,7 +7,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass, WeightCopy
 from neuralfield.engines.cuda.dependent_launch import DependentLaunch
-from neuralfield.engines.cuda.launch import THREADS, Launch, gpu_limits
+from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
 from neuralfield.engines.flat_arrays import flatten_arrays
@@ -31,12 +31,16 @@ _WORK = np.dtype(
         *((name, "u8") for name in ("partials", "direction", "forward", "backward")),
         *((name, "i4") for name in ("parts", "part_stride", "row_stride", "columns")),
         *((name, "i4") for name in ("first", "size", "parameter_offset", "moment2_offset")),
-        ("elements", "i4"),
+        *((name, "i4") for name in ("elements", "is_vector")),
         *((name, "f4") for name in ("scale", "copy_factor")),
     ],
     align=True,
 )
 """The struct Work of update.cu."""
+
+_ELEMENTS, _ELEMENTS_OF_ONE = 128, 1024
+"""Number of elements of a thread block of the kernel, and of one whose elements have a single part.
+"""
 
 _SCHEDULE = np.dtype(
     [
@@ -45,16 +49,6 @@ _SCHEDULE = np.dtype(
     ]
 )
 """The struct Schedule of update.cu."""
-
-_FEW_ELEMENTS, _ELEMENTS, _MANY_ELEMENTS, _ELEMENTS_OF_ONE = 32, 128, 512, 1024
-"""Possible numbers of elements of a thread block of the kernel."""
-
-_SMALL, _MANY_PARTS = 1024, 64
-"""Maximum number of elements of a small tensor, and number of parts above which it has blocks of
-`_FEW_ELEMENTS`, each of which loads many parts at once."""
-
-_BLOCKS_AT_ONCE = {_ELEMENTS: 6, _MANY_ELEMENTS: 4}
-"""Number of blocks that fit on a multiprocessor, by their elements; registers limit it."""
 
 
 class UpdateStage:
@@ -86,8 +80,7 @@ class UpdateStage:
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
         is_clipped = isinstance(optimizer, ClippedGradients)
-        elements = _elements_of_block(device, tensors, gradients)
-        works = work_table(tensors, gradients, directions, elements, wide=not is_clipped)
+        works = work_table(tensors, gradients, directions, wide=not is_clipped)
         works_on_gpu = device.asarray(works.view(np.uint8))
         schedule = device.asarray(schedule_struct(objective.schedule).view(np.uint8))
         scalars = xp.zeros((2, 3), dtype=xp.float32)
@@ -95,8 +88,6 @@ class UpdateStage:
         self._step_arguments = step, scalars, schedule
         constants = update_constants(optimizer) | {
             "BLOCKS": len(works),
-            "ELEMENTS": elements,
-            "BLOCKS_AT_ONCE": _BLOCKS_AT_ONCE[elements],
             "LOSS_PARTS": loss_partials.shape[0],
         }
         module = compile_module("stages/update.cu", constants)
@@ -161,32 +152,18 @@ def working_bytes(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> int:
     return largest_bytes([(s[0], s[1]) for s in shapes]) + clipped * summed
 
 
-def _elements_of_block(
-    device: Device, tensors: Mapping[str, Tensor], gradients: Sequence[PartialGradient]
-) -> int:
-    """Choose the elements of a block: many, if blocks with fewer elements would not all fit on the
-    GPU at the same time."""
-    processors, _ = gpu_limits(device)
-    pairs = zip(tensors.values(), gradients, strict=True)
-    added_up = sum(tensor.data.size for tensor, gradient in pairs if gradient.parts > 1)
-    has_room = added_up <= _ELEMENTS * _BLOCKS_AT_ONCE[_ELEMENTS] * processors
-    return _ELEMENTS if has_room else _MANY_ELEMENTS
-
-
 def work_table(
     tensors: Mapping[str, Tensor],
     gradients: Sequence[PartialGradient],
     directions: Mapping[str, Array],
-    elements: int,
     *,
     wide: bool = False,
 ) -> np.ndarray:
     """Make the table of the work of each block of the kernel, from one gradient for each tensor.
 
-    `directions` are those of the hidden matrices of Muon, which the kernel does not update. A block
-    has `elements` elements, but fewer if it cannot load four at a time, or for a small tensor with
-    many parts. If `wide`, blocks whose elements have a single part have more. Blocks with the most
-    parts come first, because they take longest.
+    `directions` are those of the hidden matrices of Muon, which the kernel does not update. If
+    `wide`, blocks whose elements have a single part have more of them. Blocks with the most parts
+    come first, because they take longest.
     """
     rows: list[tuple[Any, ...]] = []
     parameter_offset = moment2_offset = 0
@@ -205,14 +182,11 @@ def work_table(
         strides = (columns, gradient.part_stride, row_stride)
         is_vector = pointer % 16 == 0 and all(stride % 4 == 0 for stride in strides)
         is_one = wide and is_vector and gradient.parts == 1 and columns == whole and not is_hidden
-        is_small = size <= _SMALL and gradient.parts > _MANY_PARTS
-        own = _ELEMENTS_OF_ONE if is_one else elements
-        if is_small or not is_vector:
-            own = _FEW_ELEMENTS
+        elements = _ELEMENTS_OF_ONE if is_one else _ELEMENTS
         parts = (gradient.parts, gradient.part_stride, row_stride, columns)
-        place = (size, parameter_offset, moment2_offset, own)
+        place = (size, parameter_offset, moment2_offset, elements, is_vector)
         factors = (gradient.scale, copy.factor if copy else 0.0)
-        for first in range(0, size, own):
+        for first in range(0, size, elements):
             rows.append((pointer, direction, *copies, *parts, first, *place, *factors))
         parameter_offset += size
         moment2_offset += 0 if is_hidden else size
