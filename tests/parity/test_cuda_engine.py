@@ -9,7 +9,6 @@ from make_objective import SIREN, make_objective
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
 from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
-from neuralfield.engines.cuda.fused.product_pass import ProductPass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.kernel_plan import batch_plan, network_plan
@@ -49,7 +48,6 @@ PASSES_AND_PRECISIONS = [
     (WidePass, "mixed"),
     (WarpNarrowPass, "mixed"),
     (WarpWidePass, "mixed"),
-    (ProductPass, "mixed"),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]
@@ -200,24 +198,11 @@ CASES = {
     "gauss 100, transparent": ({**GAUSS, "width": 100, "hidden_layers": 1}, {"channels": 4}),
     "cafe": (CAFE, {"channels": 3}),
     "cafe, footprint 3": (CAFE, {"channels": 3, "points": 3, "batch_pixels": 100}),
-    "cafe, some pixels, transparent": (CAFE, {"channels": 4, "batch_pixels": 65}),
     "cafe of 7 factors, odd sizes": (
         {**CAFE, "frequencies": 9, "chebyshev_degree": 5, "factors": 7, "width": 33},
         {"channels": 2, "batch_pixels": 63},
     ),
-    "cafe, many tiles, an odd number": (CAFE, {"channels": 3, "width": 131, "height": 131}),
-    "cafe of 8 factors": (
-        {**CAFE, "frequencies": 11, "chebyshev_degree": 2, "factors": 8, "width": 32},
-        {"points": 5, "batch_pixels": 333},
-    ),
-    "cafe of 4 factors": ({**CAFE, "frequencies": 23, "factors": 4, "width": 57}, {"points": 5}),
-    "cafe, no polynomials": ({**CAFE, "chebyshev_degree": 0, "factors": 2, "width": 64}, {}),
     "cafe, no layer behind": ({**CAFE, "hidden_layers": 0, "width": 40}, {"channels": 3}),
-    "cafe, the output right behind": (
-        {**CAFE, "hidden_layers": 0, "factors": 4, "width": 48},
-        {"channels": 3, "points": 2, "batch_pixels": 300},
-    ),
-    "cafe, three layers behind": ({**CAFE, "hidden_layers": 3, "width": 48}, {"points": 4}),
     "cross-entropy": (
         {**SIREN, "output": "sigmoid"},
         {"loss": "binary_cross_entropy", "batch_pixels": 100},

@@ -25,10 +25,10 @@ GRIDS = {
     "width": 16,
 }
 PASSES = {
-    75: ("layers", "layers", "layers"),
-    90: ("hopper-narrow", "hopper", "fused-product"),
+    75: ("layers", "layers"),
+    90: ("hopper-narrow", "hopper"),
 }
-"""The passes of a narrow network, a wider one and cafe; other GPUs use products of warps."""
+"""The passes of a narrow network and of a wider one; other GPUs use products of warps."""
 
 OTHERS = {
     "wire": ({"type": "wire", "hidden_layers": 1, "width": 8}, {}, "auto"),
@@ -57,13 +57,12 @@ def compile_all(texts, capability):
 def test_the_fused_passes_compile(monkeypatch, capability):
     narrow = make_objective({**SIREN, "width": 16}, channels=3)
     wider = make_objective({**SIREN, "width": 80, "hidden_layers": 1}, batch_pixels=65)
-    products = make_objective({"type": "cafe"}, channels=3)
     texts, passes = set(), []
-    for objective in (narrow, wider, products):
+    for objective in (narrow, wider):
         name, found = kernel_texts(monkeypatch, objective, capability, "auto")
         texts |= found
         passes.append(name)
-    assert tuple(passes) == PASSES.get(capability, ("fused-narrow", "fused", "fused-product"))
+    assert tuple(passes) == PASSES.get(capability, ("fused-narrow", "fused"))
     assert compile_all(texts, capability) == []
 
 

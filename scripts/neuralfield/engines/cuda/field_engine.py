@@ -6,7 +6,6 @@ from math import prod
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
 from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
-from neuralfield.engines.cuda.fused.product_pass import ProductPass
 from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
@@ -34,13 +33,12 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
-_PassType = type[NarrowPass] | type[WidePass] | type[ProductPass] | type[LayerPass]
+_PassType = type[NarrowPass] | type[WidePass] | type[LayerPass]
 _PASSES: tuple[_PassType, ...] = (
     NarrowPass,
     WidePass,
     WarpNarrowPass,
     WarpWidePass,
-    ProductPass,
     LayerPass,
 )
 """Passes in order of preference: the first one that covers an objective is used."""

@@ -55,23 +55,15 @@ struct PointsOf {
         return ALL_ROWS_VALID || pixel >= 0;
     }
 
-    // Starts to load this thread's points long before they are used, perhaps before this kernel's
-    // wait for earlier kernels.
-    template <typename Arguments>
-    __device__ __forceinline__ void fetch_points(const Arguments& arguments,
-                                                 const TileBuffer& buffer) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-            points[i] =
-                __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
-    }
-
     // Starts to load points, weights and targets. Rows that are not valid, and lanes without a
     // channel, load numbers of other rows or channels, which have no effect: with a condition, the
     // compiler would copy the loaded numbers, and so wait for the load.
     template <typename Arguments>
     __device__ __forceinline__ void fetch(const Arguments& arguments, const TileBuffer& buffer) {
-        fetch_points(arguments, buffer);
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            points[i] =
+                __ldcg(arguments.inputs + index * 64 + 16 * buffer.warp + 8 * i + buffer.lane / 4);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int row = 16 * buffer.warp + 8 * i + buffer.lane / 4, pixel = pixel_of(row);

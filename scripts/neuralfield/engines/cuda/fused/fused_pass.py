@@ -28,12 +28,9 @@ class FusedPass(Pass):
 
     `backward` says whether the kernel reads transposed weights too. `by_warps` says whether matrix
     products are those of warps, for every GPU, or those of warpgroups, for compute capability 9.0.
-    `has_product` says whether the pass is for networks whose first layer is a product of linear
-    maps, or for all others.
     """
 
     by_warps = False
-    has_product = False
 
     def __init__(
         self, given: PassArguments, shape: PaddedNetwork, blocks: int, *, backward: bool
@@ -41,13 +38,7 @@ class FusedPass(Pass):
         super().__init__(given.device)
         self.network, self.batch, self.blocks = given.network, given.batch, blocks
         self._shape, self._buffers = shape, given.buffers
-        self._stream = WeightStream(
-            given.device,
-            shape,
-            given.buffers,
-            backward=backward,
-            as_operands=self.has_product,
-        )
+        self._stream = WeightStream(given.device, shape, given.buffers, backward=backward)
         self._allocated.append(self._stream.array)
         # gradients that need no matrix product: those of the last layer, and those of a first layer
         # of two coordinates; a block's first ``channels * widest`` numbers are [widest][channels]
@@ -60,7 +51,7 @@ class FusedPass(Pass):
     def _make_parts(self) -> tuple[list[Array], list[Array]]:
         """Allocate partial sums of the gradients of matrices and their biases, one per block."""
         shape, layers = self._shape, self._shape.matrices
-        weights = [self._zeros((self.blocks, shape.fan_in(i), shape.columns(i))) for i in layers]
+        weights = [self._zeros((self.blocks, shape.fan_in(i), shape.widths[i])) for i in layers]
         biases = [self._zeros((self.blocks, shape.widths[i])) for i in layers]
         self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
         return weights, biases
@@ -69,13 +60,7 @@ class FusedPass(Pass):
     def unsupported_reason(
         cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        reason = unsupported_reason(
-            network,
-            precision,
-            compute_capability,
-            by_warps=cls.by_warps,
-            has_product=cls.has_product,
-        )
+        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
         return reason or cls._lacking(network, batch, compute_capability)
 
     @classmethod

@@ -166,7 +166,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients) 
 #pragma unroll
         for (int column = 0; column < INPUT_WIDTH; column += 16) {
             uint32_t pairs[4];
-            fourier_features(pairs, column, tile.points, tile.points, tile.shared.constants);
+            fourier_features(pairs, column, tile.points, tile.shared.constants);
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) operand[column / 4 + pair] = pairs[pair];
         }

@@ -4,8 +4,7 @@
 // that takes steps: in between, update.cu keeps the stream up to date.
 //
 // Constants: MATRICES; MATRIX_ROWS, MATRIX_COLUMNS (real sizes), MATRIX_FACTORS, MATRIX_OFFSETS (in
-// the parameters), FORWARD_STARTS, BACKWARD_STARTS (in the stream; -1: not in it), AS_OPERANDS
-// (else in blocks).
+// the parameters), FORWARD_STARTS, BACKWARD_STARTS (in the stream; -1: not in it).
 #include "../weight_blocks.cuh"
 
 extern "C" __global__ void pack_weights(const float* parameters, __half* stream) {
@@ -16,8 +15,7 @@ extern "C" __global__ void pack_weights(const float* parameters, __half* stream)
     int matrix = blockIdx.y;
     int count = rows[matrix] * columns[matrix];
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
-        place_weight<AS_OPERANDS>(factors[matrix] * parameters[offsets[matrix] + i],
-                                  i / columns[matrix], i % columns[matrix], rows[matrix],
-                                  columns[matrix], stream + forward[matrix],
-                                  backward[matrix] >= 0 ? stream + backward[matrix] : nullptr);
+        place_weight(factors[matrix] * parameters[offsets[matrix] + i], i / columns[matrix],
+                     i % columns[matrix], rows[matrix], columns[matrix], stream + forward[matrix],
+                     backward[matrix] >= 0 ? stream + backward[matrix] : nullptr);
 }

@@ -183,7 +183,7 @@ struct TileBuffer {
 // place_of_constant.
 struct __align__(16) Constants {
     float x_weight[WIDEST];  // first layer without a matrix: z = x wx + y wy + bias
-    float y_weight[WIDEST];  // features: frequencies in radians; of polynomials, their degree
+    float y_weight[WIDEST];  // features: frequencies in radians
     float phase[WIDEST];     // features: 0 for sines, a quarter turn for cosines
     float bias[HIDDEN][WIDEST];
     float output_weight[CHANNELS][WIDEST];
@@ -214,16 +214,13 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
     for (int i = threadIdx.x; i < WIDEST; i += threads) {
         float x = 0.0f, y = 0.0f, phase = 0.0f, shift = 0.0f;
         float bias[HIDDEN], output_weight[CHANNELS], output_bias = 0.0f;
-        if (ENCODING == FOURIER || ENCODING == CHEBYSHEV) {
+        if (ENCODING == FOURIER) {
             const float turn = 6.283185307f;
             int frequency = i < FOURIER_COUNT ? i : i - FOURIER_COUNT;
             if (frequency < FOURIER_COUNT) {
                 x = turn * frequencies[frequency];
                 y = turn * frequencies[FOURIER_COUNT + frequency];
                 phase = i < FOURIER_COUNT ? 0.0f : turn / 4;
-            } else if (ENCODING == CHEBYSHEV) {  // T_k(x), T_k(y) for k = 0, 1 ...
-                (i % 2 ? y : x) = float(i / 2 - FOURIER_COUNT);
-                phase = turn / 4;
             }
         } else if (!has_features && i < first) {
             const float* weight = parameters + offsets.weight[0] + (ENCODING == CORNERS) * first;
@@ -299,12 +296,9 @@ __device__ __forceinline__ void for_constants(const float* const (&constants)[ro
     }
 }
 
-// Computes 16 features of the two points of this thread, as pairs for TileBuffer::put. Polynomials
-// follow the sines and cosines: a polynomial is the cosine of a multiple of one of `angles`, whose
-// cosines are the coordinates of the points.
+// Computes 16 features of the two points of this thread, as pairs for TileBuffer::put.
 __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int column,
                                                  const float2 (&points)[2],
-                                                 const float2 (&angles)[2],
                                                  const Constants& constants) {
     const ConstantPairs xs = constants_at(constants.x_weight, column),
                         ys = constants_at(constants.y_weight, column),
@@ -312,12 +306,10 @@ __device__ __forceinline__ void fourier_features(uint32_t (&pairs)[4], int colum
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
         const float2 x = xs.of[j], y = ys.of[j], phase = phases.of[j];
-        const bool is_sine = column + 8 * j + own_column() < 2 * FOURIER_COUNT;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const float2 point = ENCODING == CHEBYSHEV && !is_sine ? angles[i] : points[i];
-            float low = fmaf(point.x, x.x, fmaf(point.y, y.x, phase.x));
-            float high = fmaf(point.x, x.y, fmaf(point.y, y.y, phase.y));
+            float low = fmaf(points[i].x, x.x, fmaf(points[i].y, y.x, phase.x));
+            float high = fmaf(points[i].x, x.y, fmaf(points[i].y, y.y, phase.y));
             pairs[2 * j + i] = pack(__sinf(low), __sinf(high));
         }
     }
@@ -330,7 +322,7 @@ __device__ __forceinline__ void encode(const float2 (&points)[2], const Constant
 #pragma unroll
     for (int column = 0; column < INPUT_WIDTH; column += 16) {
         uint32_t pairs[4];
-        fourier_features(pairs, column, points, points, constants);
+        fourier_features(pairs, column, points, constants);
         put(column, pairs);
     }
 }

@@ -45,22 +45,17 @@ def unsupported_reason(
     compute_capability: int,
     *,
     by_warps: bool = False,
-    has_product: bool = False,
 ) -> str | None:
     """Return why fused kernels do not support a network, or None if they do.
 
     A `compute_capability` of 90 is 9.0. With `by_warps`, matrix products are those of warps, which
-    GPUs of other capabilities have too. With `has_product`, the first layer, and no other, must be
-    a product of linear maps; otherwise no layer may be one.
+    GPUs of other capabilities have too.
     """
     widest = max(layer.values_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
-    products = [i for i, layer in enumerate(network.layers) if layer.activation == "product"]
-    if products != [0] * has_product:
-        return (
-            "products of linear maps" if products else "networks without a product of linear maps"
-        )
+    if any(layer.activation == "product" for layer in network.layers):
+        return "products of linear maps"
     if by_warps and compute_capability < _LEAST_CAPABILITY:
         return f"compute capability {compute_capability / 10}, less than 8.0"
     if not by_warps and compute_capability != 90:
@@ -74,8 +69,7 @@ def unsupported_reason(
         return f"a layer of {widest} values, more than {_WIDEST}"
     if not 2 <= len(network.layers) <= _MOST_LAYERS:
         return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
-    alike = network.layers[has_product:-1]
-    if len({(layer.activation, layer.wavelet_scale) for layer in alike}) > 1:
+    if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
         return "different activations"
     if network.layers[-1].fan_out > _MOST_CHANNELS:
         return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
@@ -89,18 +83,15 @@ class PaddedNetwork:
     once for networks up to that width. `hidden` are the layers with an activation; `matrices` are
     the indices of those that are matrix products (a first layer of two coordinates needs none).
     `widths` are the padded widths of the values after each hidden layer, and `input_width` is that
-    of the values before the first one. If the first layer is a product of linear maps, one of its
-    input values is always 1.
+    of the values before the first one.
     """
 
     def __init__(self, network: NetworkPlan, block_tiles: Mapping[int, int]) -> None:
         self.network, self.hidden = network, network.layers[:-1]
         has_features = network.has_features
         self.matrices = list(range(0 if has_features else 1, len(self.hidden)))
-        self.widths = [padded(layer.values_out) for layer in self.hidden]
-        has_product = self.hidden[0].activation == "product"
-        needs_one = has_product and network.encoding == "fourier"
-        self.input_width = padded(self.hidden[0].fan_in + needs_one if has_features else 1)
+        self.widths = [padded(layer.fan_out) for layer in self.hidden]
+        self.input_width = padded(self.hidden[0].fan_in if has_features else 1)
         self.widest = max(self.input_width, *self.widths)
         self.block_tiles = block_tiles[min(w for w in block_tiles if w >= self.widest)]
 
@@ -119,15 +110,11 @@ class PaddedNetwork:
         """Return the padded width of a hidden layer's input."""
         return self.widths[index - 1] if index else self.input_width
 
-    def columns(self, index: int) -> int:
-        """Return the number of padded columns of a hidden layer's matrix, over all factors."""
-        return self.hidden[index].factors * self.widths[index]
-
     def stream_shapes(self, *, backward: bool) -> list[tuple[int, int]]:
         """List padded rows and columns of the stream's matrices. With `backward`, those of their
         transposes follow, from the last layer to the second.
         """
-        shapes = [(padded(self.hidden[i].fan_in), self.columns(i)) for i in self.matrices]
+        shapes = [(self.fan_in(i), self.widths[i]) for i in self.matrices]
         if backward:
             shapes += [(self.widths[i], self.fan_in(i)) for i in reversed(self.matrices) if i]
         return shapes
@@ -151,7 +138,7 @@ class PaddedNetwork:
         return self.network.constants() | {
             "HIDDEN": len(self.hidden),
             "WIDTHS": self.widths,
-            "REAL_WIDTHS": [layer.values_out for layer in self.hidden],
+            "REAL_WIDTHS": [layer.fan_out for layer in self.hidden],
             "INPUT_WIDTH": self.input_width,
             "FOURIER_COUNT": self.hidden[0].fan_in // 2,
             "ACTIVATION": ACTIVATIONS.index(str(self.hidden[0].activation)),
@@ -169,9 +156,7 @@ class PaddedNetwork:
 class WeightStream:
     """Weights in float16, in the order in which the kernels work through them.
 
-    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices. With
-    `as_operands`, matrices are laid out as right operands of a warp's products; otherwise they are
-    laid out in blocks of 8 x 8 numbers.
+    Each `launch` reads the parameters anew. With `backward`, transposes follow the matrices.
     """
 
     def __init__(
@@ -181,7 +166,6 @@ class WeightStream:
         arrays: NetworkArrays,
         *,
         backward: bool,
-        as_operands: bool = False,
     ) -> None:
         self._parameters, self._matrices = arrays.parameters, network.matrices
         shapes = network.stream_shapes(backward=backward)
@@ -201,7 +185,6 @@ class WeightStream:
             "MATRIX_OFFSETS": [arrays.offsets[f"layers.{i}.weight"] for i in self._matrices],
             "FORWARD_STARTS": starts[:count],
             "BACKWARD_STARTS": [backward_starts.get(i, -1) for i in self._matrices],
-            "AS_OPERANDS": as_operands,
         }
         self._pack = compile_kernel("fused/pack.cu", "pack_weights", constants)
         self._starts = dict(zip(self._matrices, starts[:count], strict=True))
