@@ -7,6 +7,7 @@ passes for other GPUs there. All gradients are first compared with those of the 
 """
 
 import argparse
+import os
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,14 @@ from neuralfield.engines.cuda import field_engine
 from neuralfield.system.device import Device, select_device
 
 _ROUNDS, _SAMPLE_S = 7, 0.03
-PASSES = field_engine._PASSES
+PASSES = [
+    (f"{each.name}, {kind}" if kind else each.name, each, kind)
+    for each in field_engine._PASSES
+    for kind in ("", "portable")
+    if not (kind and each.name == "layers")
+]
+"""Each pass by name; those with products of matrices that depend on the GPU also with those that
+every GPU has."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -31,10 +39,10 @@ def main(arguments: argparse.Namespace) -> int:
     rows = [row for row in (*STEPS, *BATCHES) if row.optimizer != "muon"]
     for row in [row for row in rows if arguments.rows in row.name]:
         reference = first_gradient(row.task("float64", "adam"), device, "tape")
-        for pass_type in PASSES:
-            field_engine._PASSES = (pass_type,)
+        for name, pass_type, kind in PASSES:
+            field_engine._PASSES, os.environ["NEURALFIELD_PASS"] = (pass_type,), kind
             measure = partial(_measured, row, reference, device, report)
-            report.attempt("passes", row.name, pass_type.name, deadline, measure)
+            report.attempt("passes", row.name, name, deadline, measure)
     report.add_table("passes", "step_ms", "milliseconds a step")
     report.add_table("passes", "gradient_error", "relative error of the first gradient")
     return report.publish(describe(device), arguments.output)

@@ -8,8 +8,9 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.field_engine import CudaEngine
-from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
-from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass
+from neuralfield.engines.cuda.fused.wgmma import uses_wgmma
+from neuralfield.engines.cuda.fused.wide_pass import WidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
@@ -43,11 +44,21 @@ FINER = {"type": "finer", "hidden_layers": 2, "first_omega_0": 20.0, "omega_0": 
 WIRE = {"type": "wire", "hidden_layers": 2, "width": 12}
 GAUSS = {"type": "gauss", "hidden_layers": 2}
 CAFE = {"type": "cafe", "scale": 2.0}
+
+
+class PortableNarrowPass(NarrowPass):
+    """A narrow pass with the products of other GPUs."""
+
+
+class PortableWidePass(WidePass):
+    """A wide pass with the products of other GPUs."""
+
+
+PORTABLE = (PortableNarrowPass, PortableWidePass)
 PASSES_AND_PRECISIONS = [
     (NarrowPass, "mixed"),
     (WidePass, "mixed"),
-    (WarpNarrowPass, "mixed"),
-    (WarpWidePass, "mixed"),
+    *((pass_type, "mixed") for pass_type in PORTABLE),
     (LayerPass, "mixed"),
     (LayerPass, "float32"),
 ]
@@ -94,10 +105,13 @@ def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
     plans = network_plan(objective.network), batch_plan(objective)
     capability = int(gpu.xp.cuda.Device().compute_capability)
     reason = pass_type.unsupported_reason(*plans, precision, capability)
+    is_portable = pass_type in PORTABLE
+    if is_portable and not uses_wgmma(capability):
+        reason = "the same as the pass itself"
     if reason:
         pytest.skip(reason)
     monkeypatch.setattr(cuda_engine, "_PASSES", (pass_type,))
-    monkeypatch.delenv("NEURALFIELD_PASS", raising=False)
+    monkeypatch.setenv("NEURALFIELD_PASS", "portable" if is_portable else "")
     return CudaEngine(objective, gpu, precision)
 
 

@@ -66,10 +66,12 @@ def require_alike(model: Model, gpu, width: int, height: int, further: float = 0
     assert error.mean() < MEAN_ERROR[precision]
 
 
-@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("precision", ["mixed", "mixed, portable", "float32"])
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("field", FIELDS)
-def test_pixels(gpu, field, channels, precision):
+def test_pixels(gpu, monkeypatch, field, channels, precision):
+    precision, _, kind = precision.partition(", ")
+    monkeypatch.setenv("NEURALFIELD_PASS", kind)
     model = make_model(FIELDS[field], channels, precision)
     for width, height in SIZES:
         require_alike(model, gpu, width, height)

@@ -39,13 +39,8 @@ class _Gpu:
             compute_capability=str(capability),
             attributes={"MultiProcessorCount": _MULTIPROCESSORS},
         )
-        limits = {"multiProcessorCount": _MULTIPROCESSORS, "sharedMemPerBlockOptin": 0}
-        self.cuda = SimpleNamespace(
-            Device=lambda: gpu,
-            runtime=SimpleNamespace(
-                getDeviceProperties=lambda index: limits, driverGetVersion=lambda: 13_000
-            ),
-        )
+        runtime = SimpleNamespace(driverGetVersion=lambda: 13_000)
+        self.cuda = SimpleNamespace(Device=lambda: gpu, runtime=runtime)
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(np, name)

@@ -104,6 +104,7 @@ class FakeStage:
 
     def __init__(self, gpu: RecordingGpu, name: str, is_constant: bool = False) -> None:
         self._gpu, self.name, self.is_constant = gpu, name, is_constant
+        self.variant = name
         self.totals = np.zeros(2)
 
     def launch(self) -> None:

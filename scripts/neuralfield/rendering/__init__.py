@@ -81,7 +81,7 @@ def _with_kernels(
     from neuralfield.engines.cuda.buffers import NetworkArrays
     from neuralfield.engines.cuda.launch import compute_capability
     from neuralfield.engines.cuda.portable import layer_forward
-    from neuralfield.rendering import hopper_renderer
+    from neuralfield.rendering import fused_renderer
     from neuralfield.rendering.layer_values import LayerPixels, LayerValues
 
     plan, capability = network_plan(network), compute_capability(device)
@@ -95,7 +95,7 @@ def _with_kernels(
     offsets = dict(zip(tensors, starts, strict=False))
     arrays = NetworkArrays(parameters, offsets, network.buffers.get("encoding.frequencies"))
     is_mixed = model.metadata.get("precision") == "mixed"
-    if is_mixed and hopper_renderer.unsupported_reason(plan, capability) is None:
-        return hopper_renderer.HopperRenderer(device, plan, arrays, (model.width, model.height))
+    if is_mixed and fused_renderer.unsupported_reason(plan, capability) is None:
+        return fused_renderer.FusedRenderer(device, plan, arrays, (model.width, model.height))
     layers = LayerValues(device, plan, arrays, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

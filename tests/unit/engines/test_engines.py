@@ -300,5 +300,7 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
 
 def test_a_whole_number_of_a_config_is_a_float_for_the_compiler():
     network = build_field(Siren(width=16, first_omega_0=20, omega_0=30), ImageShape(4, 4, 1))
-    constants = PaddedNetwork(network_plan(network), {64: 4}).constants(stages=1)
+    constants = PaddedNetwork(network_plan(network), {64: 4}).constants(
+        1, wgmma=False, backward=True
+    )
     assert constants["FREQUENCIES"] == ["20.0f", "30.0f", "30.0f", "30.0f"]

@@ -5,7 +5,8 @@ from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda import field_engine as cuda_engine
 from neuralfield.engines.cuda.fused import narrow_pass
-from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass
+from neuralfield.engines.cuda.fused.wgmma import uses_wgmma
+from neuralfield.engines.cuda.fused.wide_pass import share_processors
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
 from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.system.errors import ConfigError
@@ -24,19 +25,19 @@ WIRE = {"type": "wire", "hidden_layers": 2}
 @pytest.mark.parametrize(
     ("field", "capability", "precision", "chosen"),
     [
-        (SIREN, 90, "auto", "hopper-narrow"),
-        ({**FREQUENCIES, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
-        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "hopper-narrow"),
-        (mlp("relu", *[32] * 9), 90, "mixed", "hopper-narrow"),
-        (mlp("relu", 40, 17, 64), 90, "mixed", "hopper-narrow"),
+        (SIREN, 90, "auto", "narrow"),
+        ({**FREQUENCIES, "hidden_layers": 4}, 90, "auto", "narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 90, "auto", "narrow"),
+        (mlp("relu", *[32] * 9), 90, "mixed", "narrow"),
+        (mlp("relu", 40, 17, 64), 90, "mixed", "narrow"),
         # these do not fit: five sums of 64 x 64, the product of a wider layer, more frequencies
-        ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "hopper"),
-        ({**FREQUENCIES, "hidden_layers": 5}, 90, "auto", "hopper"),
-        (mlp("relu", *[32] * 10), 90, "mixed", "hopper"),
-        ({**SIREN, "width": 65}, 90, "auto", "hopper"),
-        ({**FREQUENCIES, "frequencies": 40}, 90, "auto", "hopper"),
-        ({**SIREN, "hidden_layers": 0}, 90, "auto", "hopper"),
-        ({**HASHGRID, "levels": 16}, 90, "auto", "hopper-narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 5}, 90, "auto", "wide"),
+        ({**FREQUENCIES, "hidden_layers": 5}, 90, "auto", "wide"),
+        (mlp("relu", *[32] * 10), 90, "mixed", "wide"),
+        ({**SIREN, "width": 65}, 90, "auto", "wide"),
+        ({**FREQUENCIES, "frequencies": 40}, 90, "auto", "wide"),
+        ({**SIREN, "hidden_layers": 0}, 90, "auto", "wide"),
+        ({**HASHGRID, "levels": 16}, 90, "auto", "narrow"),
         # the pass for wider networks does not cover grids
         ({**HASHGRID, "width": 65}, 90, "auto", "layers"),
         ({**HASHGRID, "levels": 16, "features": 5}, 90, "auto", "layers"),
@@ -44,22 +45,22 @@ WIRE = {"type": "wire", "hidden_layers": 2}
         (HASHGRID, 75, "auto", "layers"),
         (CAFE, 90, "auto", "layers"),
         (SIREN, 90, "float32", "layers"),
-        (SIREN, 80, "auto", "fused-narrow"),
+        (SIREN, 80, "auto", "narrow"),
         (SIREN, 75, "auto", "layers"),
         # the narrow pass does not cover complex numbers, nor do 16 bits suffice for large wavelets
-        ({**WIRE, "width": 12}, 90, "auto", "hopper"),
-        ({**WIRE, "width": 128}, 90, "auto", "hopper"),
+        ({**WIRE, "width": 12}, 90, "auto", "wide"),
+        ({**WIRE, "width": 128}, 90, "auto", "wide"),
         ({**WIRE, "width": 129}, 90, "auto", "layers"),
         ({**WIRE, "omega_0": 30.0, "scale": 7.0}, 90, "auto", "layers"),
         (WIRE, 90, "float32", "layers"),
         (WIRE, 75, "auto", "layers"),
-        # products of warps need a GPU of 8.0 or higher, and enough shared memory
-        ({**HASHGRID, "levels": 16}, 86, "auto", "fused-narrow"),
-        ({**FREQUENCIES, "hidden_layers": 4}, 120, "auto", "fused-narrow"),
-        ({**SIREN, "width": 64, "hidden_layers": 4}, 80, "auto", "fused-narrow"),
-        ({**SIREN, "width": 64, "hidden_layers": 4}, 89, "auto", "fused"),
-        ({**SIREN, "width": 256}, 89, "auto", "fused"),
-        ({**WIRE, "width": 128}, 100, "auto", "fused"),
+        # fused passes need a GPU of 8.0 or higher, and enough shared memory
+        ({**HASHGRID, "levels": 16}, 86, "auto", "narrow"),
+        ({**FREQUENCIES, "hidden_layers": 4}, 120, "auto", "narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 80, "auto", "narrow"),
+        ({**SIREN, "width": 64, "hidden_layers": 4}, 89, "auto", "wide"),
+        ({**SIREN, "width": 256}, 89, "auto", "wide"),
+        ({**WIRE, "width": 128}, 100, "auto", "wide"),
         ({**HASHGRID, "width": 65}, 80, "auto", "layers"),
     ],
 )
@@ -71,14 +72,14 @@ def test_the_first_pass_that_covers_a_network_is_taken(field, capability, precis
     assert found[0].name == chosen
 
 
-def test_the_environment_can_leave_out_passes_for_one_kind_of_gpu(monkeypatch):
+def test_the_environment_chooses_the_products_of_other_gpus(monkeypatch):
+    assert uses_wgmma(90)
+    assert not uses_wgmma(100)
     monkeypatch.setenv("NEURALFIELD_PASS", "portable")
-    objective = make_objective({**SIREN, "width": 128})
-    plans = network_plan(objective.network), batch_plan(objective)
-    assert cuda_engine._choose_pass(*plans, "auto", 90) == (WarpWidePass, "mixed")
-    monkeypatch.setenv("NEURALFIELD_PASS", "hopper")
-    with pytest.raises(ConfigError, match="NEURALFIELD_PASS: hopper; expected portable"):
-        cuda_engine._choose_pass(*plans, "auto", 90)
+    assert not uses_wgmma(90)
+    monkeypatch.setenv("NEURALFIELD_PASS", "wgmma")
+    with pytest.raises(ConfigError, match="NEURALFIELD_PASS: wgmma; expected portable"):
+        uses_wgmma(90)
 
 
 def test_wavelets_that_16_bits_cannot_hold_are_computed_in_float32():
@@ -98,8 +99,21 @@ def test_no_block_of_the_narrow_pass_is_larger_than_a_multiprocessor(activation,
         tiles = narrow_pass._block_tiles(network, 90)
         if tiles is None:
             continue
-        shape = narrow_pass.narrow_network(network, tiles)
+        shape = narrow_pass._narrow_network(network, tiles)
         assert narrow_pass._block_bytes(shape) <= 227 * 1024
         sums = sum(shape.widths[index] for index in shape.matrices) // 2
         registers = {2: 255, 3: 168, 4: 128}[tiles]
         assert sums + shape.widest < registers
+
+
+@pytest.mark.parametrize("tiles", [3, 264, 625])
+@pytest.mark.parametrize("processors", [4, 132])
+def test_sums_of_gradients_are_shared_by_the_multiprocessors(tiles, processors):
+    works = [(1, 320), (1, 448), (2, 320), (1, 256), (1, 192), (1, 192)]
+    shares = share_processors(works, tiles, processors)
+    taken = sum(count * blocks for count, (blocks, _) in zip(shares, works, strict=True))
+    assert all(1 <= count <= tiles for count in shares)
+    if processors == 132:
+        assert taken == processors or shares == [tiles] * len(works)
+    else:
+        assert shares == [1] * len(works)

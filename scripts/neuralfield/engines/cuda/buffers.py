@@ -78,6 +78,8 @@ class Pass(ABC):
     """The forward pass, loss and backward pass of one batch."""
 
     name: str
+    variant: str
+    """The name, and whatever else distinguishes the pass's results."""
     loss_partials: Array
     """float64, shape (n, 2); its column sums are the batch's mean loss and squared error."""
 

@@ -1,12 +1,11 @@
 """The cuda engine for fields: fused kernels, in one of several passes."""
 
-import os
 from math import prod
 
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.buffers import Buffers, PassArguments
-from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass, WarpNarrowPass
-from neuralfield.engines.cuda.fused.wide_pass import WarpWidePass, WidePass
+from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass
+from neuralfield.engines.cuda.fused.wide_pass import WidePass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
@@ -30,24 +29,11 @@ from neuralfield.engines.kernel_plan import (
     network_plan,
 )
 from neuralfield.system.device import Device
-from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image.image_objective import ImageObjective
 
 _PassType = type[NarrowPass] | type[WidePass] | type[LayerPass]
-_PASSES: tuple[_PassType, ...] = (
-    NarrowPass,
-    WidePass,
-    WarpNarrowPass,
-    WarpWidePass,
-    LayerPass,
-)
+_PASSES: tuple[_PassType, ...] = (NarrowPass, WidePass, LayerPass)
 """Passes in order of preference: the first one that covers an objective is used."""
-
-_FOR_ONE_KIND = (NarrowPass, WidePass)
-"""The passes that only one kind of GPU can run."""
-
-_PASS_VARIABLE = "NEURALFIELD_PASS"
-"""Environment variable that excludes the passes `_FOR_ONE_KIND`, if it is ``portable``."""
 
 _MOST_NUMBERS = 1 << 31
 """Upper bound on the size of one parameter, because kernels count its numbers in 32 bits."""
@@ -116,20 +102,12 @@ def _choose_pass(
     """Choose a pass and its precision, or return the reason why there is none."""
     reasons = []
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
-        for pass_type in _allowed_passes():
+        for pass_type in _PASSES:
             reason = pass_type.unsupported_reason(network, batch, candidate, capability)
             if reason is None:
                 return pass_type, candidate
             reasons.append(reason)
     return reasons[-1]
-
-
-def _allowed_passes() -> tuple[_PassType, ...]:
-    """List the passes, except those that the environment variable excludes."""
-    asked = os.environ.get(_PASS_VARIABLE, "")
-    if asked not in ("", "portable"):
-        raise ConfigError(_PASS_VARIABLE, asked, "portable, or no value")
-    return tuple(each for each in _PASSES if not (asked and each in _FOR_ONE_KIND))
 
 
 def _data_bytes(objective: ImageObjective, batch: BatchPlan) -> int:

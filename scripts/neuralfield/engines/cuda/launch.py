@@ -1,4 +1,4 @@
-"""A kernel with its arguments, and the limits of the GPU that it is launched on."""
+"""A kernel with its arguments, and properties of the GPU that it is launched on."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +32,6 @@ def compute_capability(device: Device) -> int:
     return int(device.xp.cuda.Device().compute_capability)
 
 
-def gpu_limits(device: Device) -> tuple[int, int]:
-    """Return the current GPU's number of multiprocessors, and the maximum bytes of shared memory
-    per block."""
-    properties = device.xp.cuda.runtime.getDeviceProperties(device.xp.cuda.Device().id)
-    return int(properties["multiProcessorCount"]), int(properties["sharedMemPerBlockOptin"])
+def processor_count(device: Device) -> int:
+    """Return the current GPU's number of multiprocessors."""
+    return int(device.xp.cuda.Device().attributes["MultiProcessorCount"])

@@ -49,7 +49,7 @@ class RecordedEngine:
     ) -> None:
         self._device, self._cuda, self.objective = device, device.xp.cuda, objective
         self.stages, self.precision = stages, precision
-        self.variant = stages.own_pass.name
+        self.variant = stages.own_pass.variant
         self.totals = stages.update.totals
         device.synchronize()
         self._steps = RecordedSteps(device, self._begin, self._launch_step)

@@ -86,13 +86,8 @@ typedef PointsOf<false> Points;
 
 // ---- loss ----------------------------------------------------------------------------------
 
-// True if the sums over a pixel's two groups have at most two terms each, so that lanes can
-// exchange them: the order of two terms does not matter.
-constexpr bool LANES_SUM_GROUPS = POINTS == 2 || POINTS == 4;
-
 // Synchronises all threads that have points of the same pixels.
 __device__ __forceinline__ void pixels_sync(const TileBuffer& buffer) {
-    if (LANES_SUM_GROUPS) return;
     if (16 % POINTS == 0)
         __syncwarp();
     else
@@ -113,7 +108,7 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
     for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int c = 0; c < Tile::channels; ++c)
-            if (!LANES_SUM_GROUPS && (Tile::shared_out ? has_channel : buffer.lane % 4 == 0))
+            if (Tile::shared_out ? has_channel : buffer.lane % 4 == 0)
                 values[16 * buffer.warp + 8 * i + buffer.lane / 4]
                       [Tile::shared_out ? own_channel() : c] = output_value(z[i][c]);
     pixels_sync(buffer);
@@ -133,20 +128,12 @@ __device__ __forceinline__ float2 loss_of_points(float (&z)[2][Tile::channels], 
 #if FOOTPRINT
             constexpr int points0 = (POINTS + 1) / 2, points1 = POINTS / 2;
             float mean0 = 0.0f, mean1 = 0.0f;
-            if constexpr (LANES_SUM_GROUPS) {
-                const float partner = __shfl_xor_sync(~0u, value, 4);
-                const float own = POINTS == 4 ? value + partner : value;
-                const float other = __shfl_xor_sync(~0u, own, 2 * POINTS);
-                mean0 = point < points0 ? own : other;
-                mean1 = point < points0 ? other : own;
-            } else {
-                // if each pixel is in one warp, only the warp was synchronised: also lanes that are
-                // not valid then read only its rows
-                const int first = 16 % POINTS == 0 || valid ? row - point : 0;
-                const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
-                for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
-                for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
-            }
+            // if each pixel is in one warp, only the warp was synchronised: also lanes that are not
+            // valid then read only its rows
+            const int first = 16 % POINTS == 0 || valid ? row - point : 0;
+            const int channel = Tile::shared_out ? own_channel() % CHANNELS : c;
+            for (int i = 0; i < points0; ++i) mean0 += values[first + i][channel];
+            for (int i = points0; i < POINTS; ++i) mean1 += values[first + i][channel];
             FootprintLoss both = footprint_loss(mean0 / points0, mean1 / points1, target);
             loss = both.loss;
             squared_error = both.squared_error;
@@ -214,8 +201,9 @@ __device__ __forceinline__ void last_gradients(uint32_t (&pairs)[4],
             // output_layer has computed this activation too, but no registers are left to keep it
             asm volatile("" : "+f"(z.x), "+f"(z.y));
             const float inverse_frequency = inverse_frequencies[HIDDEN - 1];
-            const float2 value = activations<ACTIVATION>(z.x, z.y, inverse_frequency);
-            gradient[i] = gradients_before<ACTIVATION>(gradient[i], z, value, inverse_frequency);
+            const float2 value = activations(z, inverse_frequency);
+            const float2 factors = derivatives(z, value, inverse_frequency);
+            gradient[i] = gradients_before(gradient[i], factors, value);
             pairs[2 * j + i] = pack_saturated(gradient[i].x, gradient[i].y);
         }
     }

@@ -13,6 +13,8 @@ from neuralfield.engines.cuda.fused.padded_network import (
     parameter_offsets,
     unsupported_reason,
 )
+from neuralfield.engines.cuda.fused.wgmma import uses_wgmma
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
 from neuralfield.system.device import Array
 
@@ -26,16 +28,16 @@ def vector_count(shape: PaddedNetwork) -> int:
 class FusedPass(Pass):
     """A pass in which each block writes a partial sum of every gradient, which the update adds up.
 
-    `backward` says whether the kernel reads transposed weights too. `by_warps` says whether matrix
-    products are those of warps, for every GPU, or those of warpgroups, for compute capability 9.0.
+    `backward` says whether the kernel reads transposed weights too. `wgmma` says which back-end
+    computes matrix products.
     """
-
-    by_warps = False
 
     def __init__(
         self, given: PassArguments, shape: PaddedNetwork, blocks: int, *, backward: bool
     ) -> None:
         super().__init__(given.device)
+        self.wgmma = uses_wgmma(compute_capability(given.device))
+        self.variant = f"{self.name}, {'wgmma' if self.wgmma else 'mma.sync'}"
         self.network, self.batch, self.blocks = given.network, given.batch, blocks
         self._shape, self._buffers = shape, given.buffers
         self._stream = WeightStream(given.device, shape, given.buffers, backward=backward)
@@ -48,19 +50,11 @@ class FusedPass(Pass):
         """Partial sums of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
 
-    def _make_parts(self) -> tuple[list[Array], list[Array]]:
-        """Allocate partial sums of the gradients of matrices and their biases, one per block."""
-        shape, layers = self._shape, self._shape.matrices
-        weights = [self._zeros((self.blocks, shape.fan_in(i), shape.widths[i])) for i in layers]
-        biases = [self._zeros((self.blocks, shape.widths[i])) for i in layers]
-        self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
-        return weights, biases
-
     @classmethod
     def unsupported_reason(
         cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
     ) -> str | None:
-        reason = unsupported_reason(network, precision, compute_capability, by_warps=cls.by_warps)
+        reason = unsupported_reason(network, precision, compute_capability)
         return reason or cls._lacking(network, batch, compute_capability)
 
     @classmethod

@@ -7,8 +7,27 @@
 // Constants: those of batch.cuh.
 #pragma once
 #include "batch.cuh"
-#include "operands.cuh"
 #include "../weight_blocks.cuh"
+
+// Loads a thread's share of 16 columns of its warp's rows, as left operand of a product: the four
+// pairs that TileBuffer::put stores.
+template <int columns>
+__device__ __forceinline__ void load_operand(uint32_t* operand, const TileBuffer& buffer,
+                                             int column) {
+    const int block_row = 2 * buffer.warp + buffer.lane / 8 % 2, block = buffer.lane / 16;
+    load_matrices<false>(operand, shared_address(buffer.tile) + buffer.lane % 8 * 16 +
+                                      (block_row * (columns / 8) + block) * 128 + column / 8 * 128);
+}
+
+// Stores all columns of a thread's left operand in a buffer.
+template <int columns>
+__device__ __forceinline__ void put_operand(const TileBuffer& buffer, const uint32_t* operand) {
+#pragma unroll
+    for (int column = 0; column < columns; column += 16) {
+        const uint32_t* own = operand + column / 4;
+        buffer.put<columns>(column, {own[0], own[1], own[2], own[3]});
+    }
+}
 
 // Columns 2 c and 2 c + 1 have both parts of channel c's weights.
 constexpr int OUTPUT_COLUMNS = 8;
@@ -29,12 +48,12 @@ __device__ __forceinline__ void put_output(__half* matrix, const Constants& cons
 __device__ __forceinline__ void start_output(float (&sums)[4], const uint32_t* operand,
                                              uint32_t matrix) {
     const auto right = block_matrix(matrix, 128, 128);
-    wgmma_fence();
-    OperandWgmma<OUTPUT_COLUMNS>::set<1>(sums, operand, right);
+    begin_products();
+    OperandProduct<OUTPUT_COLUMNS>::set<1>(sums, operand, right);
 #pragma unroll
     for (int k = 16; k < LAST_WIDTH; k += 16)
-        OperandWgmma<OUTPUT_COLUMNS>::add<1>(sums, operand + k / 4, part_of(right, k / 8 * 128));
-    wgmma_commit();
+        OperandProduct<OUTPUT_COLUMNS>::add<1>(sums, operand + k / 4, part_of(right, k / 8 * 128));
+    commit_products();
 }
 
 // Sets the left operand of the backward product to the gradients of the output numbers. They too
@@ -55,9 +74,9 @@ __device__ __forceinline__ void start_last_gradients(float* sums, const float (&
                                                      uint32_t matrix) {
     uint32_t operand[4];
     last_operand(operand, gradients);
-    wgmma_fence();
-    OperandWgmma<LAST_WIDTH>::set<0>(sums, operand, block_matrix(matrix, 0, 128));
-    wgmma_commit();
+    begin_products();
+    OperandProduct<LAST_WIDTH>::set<0>(sums, operand, block_matrix(matrix, 0, 128));
+    commit_products();
 }
 
 // Stores, for each of this thread's points, the output gradient of this lane's channel in

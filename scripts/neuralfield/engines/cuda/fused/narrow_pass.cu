@@ -21,7 +21,7 @@ static_assert(sizeof(Shared) <= SHARED_BYTES, "the host has to count more");
 template <int columns, typename Put>
 __device__ __forceinline__ void activate(int layer, float* sums, uint32_t* operand,
                                          const Put& put) {
-    wgmma_wait<0>();
+    wait_for_products<0>();
     finished_sums<columns / 2>(sums);
     const float inverse_frequency = inverse_frequencies[layer];
 #pragma unroll
@@ -30,14 +30,11 @@ __device__ __forceinline__ void activate(int layer, float* sums, uint32_t* opera
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
             const float low = sums[column / 2 + 2 * pair], high = sums[column / 2 + 2 * pair + 1];
-            const float value[2] = {activation<ACTIVATION>(low, inverse_frequency),
-                                    activation<ACTIVATION>(high, inverse_frequency)};
-            kept[pair] = pairs[pair] = pack_values(value[0], value[1]);
+            const float2 z = make_float2(low, high), value = activations(z, inverse_frequency);
+            kept[pair] = pairs[pair] = pack_values(value);
             operand[column / 4 + pair] = pairs[pair];
             if (KEEPS_DERIVATIVES)
-                kept[pair] =
-                    pack_derivatives(derivative<ACTIVATION>(low, value[0], inverse_frequency),
-                                     derivative<ACTIVATION>(high, value[1], inverse_frequency));
+                kept[pair] = pack_derivatives(derivatives(z, value, inverse_frequency));
         }
         put(column, pairs, kept);
     }
@@ -71,8 +68,7 @@ __device__ __forceinline__ void differentiate(const float* sums, uint32_t* opera
             } else {
                 float2 factor = unpack(kept[pair]);
                 if (!KEEPS_DERIVATIVES)  // derivatives follow from the values alone
-                    factor = {derivative<ACTIVATION>(factor.x, factor.x, 1.0f),
-                              derivative<ACTIVATION>(factor.y, factor.y, 1.0f)};
+                    factor = derivatives(factor, factor, 1.0f);
                 gradient = pack_saturated(sum[0] * factor.x, sum[1] * factor.y);
             }
         }
@@ -105,11 +101,11 @@ __device__ __forceinline__ void start_gradients(Gradients& gradients, const Tile
                                                 const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
     z_gradients.show();
-    wgmma_fence();
+    begin_products();
     if constexpr (layer == HIDDEN - 1) {
         start_sums<columns>(gradients.output, tile.buffer,
                             tile.shared.stored[z_gradients.number][0]);
-        wgmma_commit();  // a group of its own, to end before gradients go to the buffer
+        commit_products();  // a group of its own, to end before gradients go to the buffer
     }
     if constexpr (layer >= first_product) {
         start_sums<columns>(gradients.biases[layer], z_gradients, tile.shared.ones, 0);
@@ -118,7 +114,7 @@ __device__ __forceinline__ void start_gradients(Gradients& gradients, const Tile
         start_sums<columns>(gradients.coordinates, z_gradients,
                             tile.shared.stored[z_gradients.number][0]);
     }
-    wgmma_commit();
+    commit_products();
 }
 
 // Computes, from the gradients of a layer's z, those of its parameters and of all layers before.
@@ -133,7 +129,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
     if constexpr (layer == 0) tile.fetch_next();
     start_gradients<layer>(gradients, tile, z_gradients);
     if constexpr (layer > 0) {
-        wgmma_wait<1>();  // the product for the gradients of parameters goes on
+        wait_for_products<1>();  // the product for the gradients of parameters goes on
         finished_sums<rows / 2>(sums);
         differentiate<rows>(sums, operand, [&](int column, uint32_t (&kept)[4]) {
             if (KEEPS_DERIVATIVES) {
@@ -145,7 +141,7 @@ __device__ __forceinline__ void backward(const Tile& tile, float* sums, uint32_t
         });
         backward<layer - 1>(tile, sums, operand, gradients);
     } else if constexpr (ENCODING == HASHGRID) {
-        wgmma_wait<1>();
+        wait_for_products<1>();
         finished_sums<rows / 2>(sums);
         // loaded once, because the compiler cannot exclude that the stores below change it
         uint32_t* const of_features = tile.shared.arguments.feature_gradients;
@@ -176,7 +172,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients) 
     } else {
         start_first<width_after[0]>(sums, tile.points, tile.affine(0));
     }
-    wgmma_wait<1>();
+    wait_for_products<1>();
     tile.buffer.sync();  // all threads have finished with the buffers of the tile before
     if constexpr (first_product == 0) put_operand<INPUT_WIDTH>(tile.values(0), operand);
     if constexpr (HIDDEN > 1) activate_and_put<0>(tile, sums, operand);
@@ -191,7 +187,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients) 
     float outputs[4], z[2][1];
     start_output(outputs, operand, tile.output_matrix());
     const float bias = tile.shared.constants.output_bias[own_channel() % CHANNELS];
-    wgmma_wait<0>();
+    wait_for_products<0>();
     finished_sums<4>(outputs);
 #pragma unroll
     for (int i = 0; i < 2; ++i) z[i][0] = (outputs[2 * i] + outputs[2 * i + 1]) + bias;
@@ -200,7 +196,7 @@ __device__ __forceinline__ void work_on(const Tile& tile, Gradients& gradients) 
     gradients.totals.error += sum_channels(errors);
     gradients.totals.output_bias += z[0][0] + z[1][0];
     store_gradients(tile.shared.stored[tile.buffer.number], tile.buffer, z, tile.points);
-    wgmma_wait<0>();
+    wait_for_products<0>();
     finished_sums<LAST_WIDTH / 2>(sums);
     differentiate<LAST_WIDTH>(sums, operand, [&](int column, uint32_t (&four)[4]) {
 #pragma unroll
@@ -219,10 +215,8 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     Shared& shared = shared_of(memory);
     if (threadIdx.x == 0) {
         shared.arguments = *given;
-#if !WARP_PRODUCTS
-        barrier_init(&shared.weights_here, 1);
+        barrier_init(&shared.weights_here, HIDDEN - first_product);
         barrier_init_fence();
-#endif
     }
     const uint32_t two_ones = 0x3C003C00;
     if (threadIdx.x < 16)
@@ -232,47 +226,24 @@ __device__ __forceinline__ Shared& begin(char* memory, const Arguments* given) {
     return shared;
 }
 
-// Starts copies of all matrices.
-template <typename StartCopy>
-__device__ __forceinline__ void bring_weights(char* memory, const char* source,
-                                              const StartCopy& start_copy_of) {
-    for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
-        int bytes = stream_of_chunks.bytes[matrix];
-        start_copy_of(memory + matrix * WEIGHT_BYTES, source, bytes);
-        source += bytes;
-    }
-}
-
 // Loads the rest: weights and constants.
 __device__ __forceinline__ void load_parameters(char* memory, Shared& shared) {
     const Arguments& arguments = shared.arguments;
-#if WARP_PRODUCTS
-    bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
-        start_copy<WEIGHT_BYTES, CONSUMERS>(to, from, bytes);
-    });
-    end_copies();
-#else
-    if (threadIdx.x == 0) {
-        constexpr int bytes_of_all = stream_bytes();
-        barrier_expect_bytes(&shared.weights_here, bytes_of_all);
-        bring_weights(memory, arguments.weights, [&](char* to, const char* from, int bytes) {
-            bulk_copy(to, from, bytes, &shared.weights_here);
-        });
+    const char* source = arguments.weights;
+    for (int matrix = 0; matrix < HIDDEN - first_product; ++matrix) {
+        const int bytes = stream_of_chunks.bytes[matrix];
+        start_block_copy<WEIGHT_BYTES, CONSUMERS>(memory + matrix * WEIGHT_BYTES, source, bytes,
+                                                  &shared.weights_here);
+        source += bytes;
     }
-#endif
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
                    blockDim.x);
     __syncthreads();
     put_affine(shared);
     put_output(shared.output, shared.constants);
-#if WARP_PRODUCTS
-    wait_for_copies<0>();
-    __syncthreads();
-#else
     fence_shared();
+    wait_for_block_copies(&shared.weights_here);
     __syncthreads();
-    barrier_wait(&shared.weights_here, 0);
-#endif
 }
 
 // The number of this thread's warpgroup; by the shuffle, the compiler knows that all lanes agree.
@@ -301,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) narrow_pass(const Arg
         next.index += BLOCK_TILES * gridDim.x;
         work_on(tile, gradients);
     }
-    wgmma_wait<0>();
+    wait_for_products<0>();
     gradients.finish();
     store_totals(shared, gradients.totals, threadIdx.x / 32);
     named_sync<CONSUMERS>(ALL_CONSUMERS);  // all have finished reading `stored`

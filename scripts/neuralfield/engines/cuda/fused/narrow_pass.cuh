@@ -8,13 +8,6 @@
 constexpr int WEIGHT_BYTES = 2 * WIDEST * WIDEST;  // reserved for a matrix
 constexpr int WEIGHTS_BYTES = (HIDDEN - first_product) * WEIGHT_BYTES;
 
-__host__ __device__ constexpr int stream_bytes() {
-    int bytes = 0;
-    for (int layer = first_product; layer < HIDDEN; ++layer)
-        bytes += 2 * fan_in(layer) * width_after[layer];
-    return bytes;
-}
-
 // A tile's buffers: the input values of each layer with a matrix, and of the last layer; two more
 // for gradients, which also use the buffer of the last values; and the derivatives of all layers
 // but the last, unless they follow from values.
@@ -178,13 +171,13 @@ __device__ __forceinline__ void start_forward(float* sums, const uint32_t* opera
     const auto right = block_matrix(matrix, block_row, 128);
     uint32_t ones[4];
     affine_operand(ones);
-    wgmma_fence();
-    OperandWgmma<columns>::template set<1>(sums, ones, block_matrix(affine, 0, 128));
+    begin_products();
+    OperandProduct<columns>::template set<1>(sums, ones, block_matrix(affine, 0, 128));
 #pragma unroll
     for (int k = 0; k < rows; k += 16)
-        OperandWgmma<columns>::template add<1>(sums, operand + k / 4,
+        OperandProduct<columns>::template add<1>(sums, operand + k / 4,
                                                part_of(right, k / 8 * block_row));
-    wgmma_commit();
+    commit_products();
 }
 
 // Starts the sums of a first layer without a matrix.
@@ -194,9 +187,9 @@ __device__ __forceinline__ void start_first(float* sums, const float2 (&points)[
     constexpr int block_row = columns / 8 * 128;
     uint32_t coordinates[4];
     affine_operand(coordinates, points);
-    wgmma_fence();
-    OperandWgmma<columns>::template set<1>(sums, coordinates, block_matrix(affine, block_row, 128));
-    wgmma_commit();
+    begin_products();
+    OperandProduct<columns>::template set<1>(sums, coordinates, block_matrix(affine, block_row, 128));
+    commit_products();
 }
 
 // Starts sums = operand x (the transpose of a matrix of `rows` rows and `columns` columns).
@@ -204,12 +197,12 @@ template <int rows, int columns>
 __device__ __forceinline__ void start_backward(float* sums, const uint32_t* operand,
                                                uint32_t matrix) {
     const auto right = block_matrix(matrix, 128, columns / 8 * 128);
-    wgmma_fence();
-    OperandWgmma<rows>::template set<0>(sums, operand, right);
+    begin_products();
+    OperandProduct<rows>::template set<0>(sums, operand, right);
 #pragma unroll
     for (int k = 16; k < columns; k += 16)
-        OperandWgmma<rows>::template add<0>(sums, operand + k / 4, part_of(right, k / 8 * 128));
-    wgmma_commit();
+        OperandProduct<rows>::template add<0>(sums, operand + k / 4, part_of(right, k / 8 * 128));
+    commit_products();
 }
 
 // ---- gradients -----------------------------------------------------------------------------
@@ -250,12 +243,12 @@ __device__ __forceinline__ void start_gradient(float* gradient, const TileBuffer
                                                const TileBuffer& z_gradients) {
     constexpr int columns = width_after[layer];
     constexpr int value_row = fan_in(layer) / 8 * 128, gradient_row = columns / 8 * 128;
-    if (WARP_PRODUCTS && 16 * z_gradients.warp >= fan_in(layer)) return;
+    if (!WGMMA && 16 * z_gradients.warp >= fan_in(layer)) return;
     const auto left = block_matrix(shared_address(values.tile), value_row, 128);
     const auto right = block_matrix(shared_address(z_gradients.tile), gradient_row, 128);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
+        TileProduct<columns>::template add<1>(gradient, part_of(left, 2 * k * value_row),
                                         part_of(right, 2 * k * gradient_row));
 }
 
@@ -267,12 +260,12 @@ template <int columns, int count>
 __device__ __forceinline__ void start_sums(float (&sums)[count], const TileBuffer& buffer,
                                            const uint4* numbers, int step = 256) {
     constexpr int block_row = columns / 8 * 128;
-    if (WARP_PRODUCTS && 16 * buffer.warp >= columns) return;
+    if (!WGMMA && 16 * buffer.warp >= columns) return;
     const auto left = block_matrix(shared_address(buffer.tile), block_row, 128);
     const auto right = block_matrix(shared_address(numbers), 128, 64 * sizeof(uint4));
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-        Wgmma<2 * count>::template add<1>(sums, part_of(left, 2 * k * block_row),
+        TileProduct<2 * count>::template add<1>(sums, part_of(left, 2 * k * block_row),
                                           part_of(right, k * step));
 }
 

@@ -1,11 +1,8 @@
 """Forward and backward pass of one batch, with all gradients, in one kernel for narrow networks.
 
-Matrix products are in 16 bits: those of warpgroups on GPUs of compute capability 9.0, and those of
-warps on others. No values of a tile of 64 points go to global memory, except for the features of
-hash grids and their gradients; see `narrow_pass.cu`.
+No values of a tile of 64 points go to global memory, except for the features of hash grids and
+their gradients; see `narrow_pass.cu`.
 """
-
-from typing import Any
 
 from neuralfield.engines.cuda.buffers import PartialGradient, PassArguments
 from neuralfield.engines.cuda.fused.fused_pass import FusedPass, vector_count
@@ -14,8 +11,8 @@ from neuralfield.engines.cuda.fused.padded_network import (
     PaddedNetwork,
     shared_limit_bytes,
 )
-from neuralfield.engines.cuda.hopper.wgmma import operand_wgmma_source, wgmma_source
-from neuralfield.engines.cuda.launch import Launch, compute_capability, gpu_limits
+from neuralfield.engines.cuda.fused.wgmma import operand_wgmma_source, wgmma_source
+from neuralfield.engines.cuda.launch import Launch, compute_capability, processor_count
 from neuralfield.engines.cuda.portable.grid_features import FeatureLayout, GridFeatures
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
@@ -46,31 +43,39 @@ of narrow_output.cuh."""
 class NarrowPass(FusedPass):
     """Forward pass, loss and backward pass of one batch, in mixed precision; see `Pass`."""
 
-    name = "hopper-narrow"
+    name = "narrow"
 
     def __init__(self, given: PassArguments) -> None:
         block_tiles = _block_tiles(given.network, compute_capability(given.device))
         assert block_tiles is not None
-        self.block_tiles = block_tiles
-        shape = narrow_network(given.network, block_tiles)
-        blocks = min(gpu_limits(given.device)[0], given.batch.tiles)
+        shape = _narrow_network(given.network, block_tiles)
+        blocks = min(processor_count(given.device), given.batch.tiles)
         super().__init__(given, shape, blocks, backward=False)
         none = [None] * (len(shape.hidden) - len(shape.matrices))
-        weights, biases = self._make_parts()
+        layers = shape.matrices
+        weights = [self._zeros((blocks, shape.fan_in(i), shape.widths[i])) for i in layers]
+        biases = [self._zeros((blocks, shape.widths[i])) for i in layers]
+        self._parts_of = dict(zip(layers, zip(weights, biases, strict=True), strict=True))
         self._table: TableGradient | None = None
         features = gradients = None
         if given.network.encoding == "hashgrid":
             sides = shape.input_width // 2, given.batch.rows, 2
             features, gradients = (self._zeros(sides, "float16") for _ in range(2))
-        self.arguments = self._arguments_of(
+        arguments = self._arguments_of(
             [features, gradients, self._stream.array, *none, *weights, *none, *biases]
         )
         file, shared_bytes = "fused/narrow_pass.cu", _block_bytes(shape)
-        constants = kernel_constants(shape, given.batch) | {"WARP_PRODUCTS": self.by_warps}
-        prelude = "" if self.by_warps else kernel_prelude(shape)
+        constants = {
+            **shape.constants(len(layers), wgmma=self.wgmma, backward=False),
+            **given.batch.constants(),
+            "STAGE_BYTES": 2 * shape.widest**2,
+            "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
+            "SHARED_BYTES": _fixed_bytes(shape),
+        }
+        prelude = _products(shape) if self.wgmma else ""
         kernel = compile_kernel(file, "narrow_pass", constants, prelude, shared_bytes)
         threads = TILE_THREADS * block_tiles
-        self._launches.append(Launch(kernel, (blocks,), (self.arguments,), threads, shared_bytes))
+        self._launches.append(Launch(kernel, (blocks,), (arguments,), threads, shared_bytes))
         if given.network.encoding == "hashgrid":
             self._add_grids(features, gradients)
 
@@ -80,7 +85,7 @@ class NarrowPass(FusedPass):
     ) -> str | None:
         if network.complex_tensors:
             return "complex numbers"
-        shape = narrow_network(network, 1)
+        shape = _narrow_network(network, 1)
         if shape.widest > _WIDEST:
             return f"a layer of {shape.widest} values, more than {_WIDEST}"
         if not shape.matrices:
@@ -108,18 +113,11 @@ class NarrowPass(FusedPass):
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 
-class WarpNarrowPass(NarrowPass):
-    """`NarrowPass` with products of warps, for GPUs of compute capability 8.0 and more."""
-
-    name = "fused-narrow"
-    by_warps = True
-
-
 def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
     """Count the tiles that a block can work on at once, or return None if not even one fits."""
     limit_bytes = shared_limit_bytes(compute_capability)
     for block_tiles, most_sums in _MOST_SUMS.items():
-        shape = narrow_network(network, block_tiles)
+        shape = _narrow_network(network, block_tiles)
         if _sums(shape) <= most_sums and _block_bytes(shape) <= limit_bytes:
             return block_tiles
     return None
@@ -136,38 +134,22 @@ def _block_bytes(shape: PaddedNetwork) -> int:
     if shape.hidden[0].activation in ACTIVATIONS_WITH_KEPT_DERIVATIVES:
         buffers += len(shape.hidden) - 1
     tiles_bytes = shape.block_tiles * buffers * shape.tile_bytes
-    return matrices_bytes(shape) + tiles_bytes + fixed_bytes(shape)
+    return 2 * shape.widest**2 * len(shape.matrices) + tiles_bytes + _fixed_bytes(shape)
 
 
-def narrow_network(network: NetworkPlan, block_tiles: int) -> PaddedNetwork:
+def _narrow_network(network: NetworkPlan, block_tiles: int) -> PaddedNetwork:
     """Describe a network for blocks that work on `block_tiles` tiles at once."""
     return PaddedNetwork(network, {256: block_tiles})
 
 
-def kernel_constants(shape: PaddedNetwork, batch: BatchPlan) -> dict[str, Any]:
-    """Return the constants of the kernel's source."""
-    return {
-        **shape.constants(len(shape.matrices)),
-        **batch.constants(),
-        "STAGE_BYTES": 2 * shape.widest**2,
-        "GRADIENT_SCALE": MIXED_GRADIENT_SCALE,
-        "SHARED_BYTES": fixed_bytes(shape),
-    }
-
-
-def kernel_prelude(shape: PaddedNetwork) -> str:
+def _products(shape: PaddedNetwork) -> str:
     """Write the matrix products for the network's widths, as text before the kernel's source."""
     widths = {shape.widths[index] for index in shape.matrices}
     operands = set(shape.widths) | {shape.fan_in(index) for index in shape.matrices}
     return wgmma_source(widths | {8, 16}) + operand_wgmma_source(operands | {_OUTPUT_COLUMNS})
 
 
-def matrices_bytes(shape: PaddedNetwork) -> int:
-    """Return the shared memory of the weights, in bytes."""
-    return 2 * shape.widest**2 * len(shape.matrices)
-
-
-def fixed_bytes(shape: PaddedNetwork) -> int:
+def _fixed_bytes(shape: PaddedNetwork) -> int:
     """Return an upper bound on the size of the struct Shared of narrow_pass.cuh, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
     arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)

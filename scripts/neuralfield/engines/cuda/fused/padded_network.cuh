@@ -3,116 +3,25 @@
 // activations are in registers.
 //
 // Constants: REAL_WIDTHS (without padding), ACTIVATION (of all layers), FREQUENCIES,
-// INVERSE_FREQUENCIES, WAVELET_SCALE, FOURIER_COUNT, CHANNELS, BY_FOURS (the layout of Constants),
-// and those of sizes.cuh, stream.cuh and loss.cuh.
+// INVERSE_FREQUENCIES, FOURIER_COUNT, CHANNELS, and those of sizes.cuh, stream.cuh, activations.cuh
+// and loss.cuh.
 //
 // Thread `lane` of warp w has rows 16 w + lane / 4 (and 8 below it) of its tile, and of every 8
 // columns the two at 2 (lane % 4): sums[4 j + 2 i + e] is row i, column 8 j + e.
 #pragma once
 #include "stream.cuh"
+#include "../activations.cuh"
 #include "../loss.cuh"
 
-// ---- activations ---------------------------------------------------------------------------
-
-// Returns NaN if either number is NaN; fmaxf would hide that a training has diverged.
-__device__ __forceinline__ float larger_or_nan(float a, float b) {
-    float larger;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-    return larger;
-}
-
-// The GPU's own instruction: its largest relative error, 2 ** -11, is that of the rounding to
-// float16 that follows.
-__device__ __forceinline__ float tanh_of(float z) {
-    float value;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(z));
-    return value;
-}
-
-// The GPU's own exponential, without the steps of __expf for results outside the range of float16.
-__device__ __forceinline__ float power_of_2(float x) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-}
-
-// One for each layer. The growth of a variable sine depends on z without the layer's frequency.
 __constant__ float inverse_frequencies[HIDDEN] = INVERSE_FREQUENCIES;
 
-__device__ __forceinline__ float growth_of_sine(float z, float inverse_frequency) {
-    return fmaf(fabsf(z), inverse_frequency, 1.0f);
+__device__ __forceinline__ uint32_t pack_values(float2 values) {
+    return IS_BOUNDED ? pack(values.x, values.y) : pack_saturated(values.x, values.y);
 }
 
-// z is already multiplied by the layer's frequency.
-template <int name>
-__device__ __forceinline__ float activation(float z, float inverse_frequency) {
-    static_assert(SINE <= name && name <= GAUSSIAN, "an activation that has no code here");
-    if constexpr (name == SINE) return __sinf(z);
-    if constexpr (name == TANH) return tanh_of(z);
-    if constexpr (name == RELU) return larger_or_nan(z, 0.0f);
-    if constexpr (name == VARIABLE_SINE) return __sinf(z * growth_of_sine(z, inverse_frequency));
-    if constexpr (name == GAUSSIAN) return __expf(-z * z);
-    return __fdividef(1.0f, 1.0f + __expf(-z));
-}
-
-__device__ __forceinline__ float decay_of_wavelet(float inverse_frequency) {
-    const float narrowness = float(WAVELET_SCALE) * inverse_frequency;
-    return narrowness * narrowness;
-}
-
-// The activations of two neighbouring columns, which for wavelets are the real and imaginary part
-// of a complex z: exp(i z - (WAVELET_SCALE / frequency * |z|) ** 2).
-template <int name>
-__device__ __forceinline__ float2 activations(float low, float high, float inverse_frequency) {
-    if constexpr (name == GABOR) {
-        const float log2_e = 1.442695041f, square = fmaf(low, low, high * high);
-        const float factor = -log2_e * decay_of_wavelet(inverse_frequency);
-        const float size = power_of_2(fmaf(factor, square, -log2_e * high));
-        return make_float2(size * __cosf(low), size * __sinf(low));
-    } else {
-        return make_float2(activation<name>(low, inverse_frequency),
-                           activation<name>(high, inverse_frequency));
-    }
-}
-
-// Packs values as float16, saturated for relu, which is the only activation without a bound.
-__device__ __forceinline__ uint32_t pack_values(float low, float high) {
-    return ACTIVATION == RELU ? pack_saturated(low, high) : pack(low, high);
-}
-
-// The derivative with respect to z, given z and the value.
-template <int name>
-__device__ __forceinline__ float derivative(float z, float value, float inverse_frequency) {
-    if constexpr (name == SINE) return __cosf(z);
-    if constexpr (name == VARIABLE_SINE) {
-        const float growth = growth_of_sine(z, inverse_frequency);
-        return __cosf(z * growth) * fmaf(2.0f, growth, -1.0f);
-    }
-    if constexpr (name == GAUSSIAN) return -2.0f * z * value;
-    if constexpr (name == TANH) return 1.0f - value * value;
-    if constexpr (name == RELU) return z > 0.0f ? 1.0f : 0.0f;
-    return value * (1.0f - value);
-}
-
-// Gradients of two neighbouring columns' values -> gradients of their z.
-template <int name>
-__device__ __forceinline__ float2 gradients_before(float2 gradient, float2 z, float2 value,
-                                                   float inverse_frequency) {
-    if constexpr (name == GABOR) {
-        const float along = gradient.x * value.x + gradient.y * value.y;
-        const float across = gradient.y * value.x - gradient.x * value.y;
-        const float factor = -2.0f * decay_of_wavelet(inverse_frequency);
-        return make_float2(fmaf(factor * z.x, along, across), fmaf(factor, z.y, -1.0f) * along);
-    } else {
-        return make_float2(gradient.x * derivative<name>(z.x, value.x, inverse_frequency),
-                           gradient.y * derivative<name>(z.y, value.y, inverse_frequency));
-    }
-}
-
-// Packs derivatives as float16, saturated for a variable sine, whose derivatives alone are
-// unbounded.
-__device__ __forceinline__ uint32_t pack_derivatives(float low, float high) {
-    return ACTIVATION == VARIABLE_SINE ? pack_saturated(low, high) : pack(low, high);
+__device__ __forceinline__ uint32_t pack_derivatives(float2 factors) {
+    return HAS_BOUNDED_DERIVATIVES ? pack(factors.x, factors.y)
+                                   : pack_saturated(factors.x, factors.y);
 }
 
 // ---- a tile's buffer ------------------------------------------------------------------------
@@ -132,42 +41,10 @@ struct TileBuffer {
         store_matrices<columns>(shared_address(tile), warp, lane, column, pairs);
     }
 
-    // Stores 16 columns of values, whose two halves lie one after the other: see first_half.
-    template <int columns>
-    __device__ __forceinline__ void put_values(int column, const uint32_t (&pairs)[4]) const {
-        constexpr int half = first_half(columns);
-        const uint32_t first = shared_address(tile);
-        if (column < half)
-            store_matrices<half>(first, warp, lane, column, pairs);
-        else
-            store_matrices<columns - half>(first + 64 * half * 2, warp, lane, column - half, pairs);
-    }
-
     // Waits, before a tile is stored, until all threads have finished with the tile before.
     __device__ __forceinline__ void clear() const {
         if (is_first()) bulk_stores_read();
         sync();
-    }
-
-    // As `clear`, for cases in which, with products of warps, each warp has read only its own rows
-    // of the tile before. It then need not wait for the other warps, unless the tiles have
-    // different widths, in which its rows lie at other addresses.
-    __device__ __forceinline__ void clear_rows() const {
-#if WARP_PRODUCTS
-        if (has_one_width()) {
-            __syncwarp();
-            return;
-        }
-#endif
-        clear();
-    }
-
-    __device__ __forceinline__ void show_rows() const {
-#if WARP_PRODUCTS
-        __syncwarp();
-#else
-        show();
-#endif
     }
 
     // Makes a tile that has been stored visible to all threads and products of the tile.
@@ -195,12 +72,9 @@ struct Offsets {
     int weight[HIDDEN + 1], bias[HIDDEN + 1];
 };
 
-// Returns the index of a column's constant. With BY_FOURS, a thread loads its four of 16 columns at
-// once; otherwise constants are in the order of columns. Which is faster was measured for each
-// kernel.
+// Returns the index of a column's constant, so that a thread loads its four of 16 columns at once.
 __device__ __forceinline__ int place_of_constant(int column) {
-    return BY_FOURS ? column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2
-                    : column;
+    return column / 16 * 16 + column % 8 / 2 * 4 + column % 16 / 8 * 2 + column % 2;
 }
 
 // Fills the constants; called by the first `threads` threads of a block. All numbers of a column
@@ -254,10 +128,6 @@ __device__ inline void load_constants(Constants& constants, const float* paramet
     }
 }
 
-__device__ __forceinline__ float2 pair_at(const float* values, int column) {
-    return *reinterpret_cast<const float2*>(values + column);
-}
-
 // The first column of this thread in every 8.
 __device__ __forceinline__ int own_column() { return threadIdx.x % 4 * 2; }
 
@@ -267,10 +137,6 @@ struct ConstantPairs {
 };
 
 __device__ __forceinline__ ConstantPairs constants_at(const float* constants, int column) {
-    if (!BY_FOURS) {
-        const float* own = constants + column + own_column();
-        return {pair_at(own, 0), pair_at(own, 8)};
-    }
     const float4 four = *reinterpret_cast<const float4*>(constants + column + 2 * own_column());
     return {make_float2(four.x, four.y), make_float2(four.z, four.w)};
 }
@@ -359,7 +225,7 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tile
 #pragma unroll
     for (int channel = 0; channel < CHANNELS; ++channel)
         rows[1 + channel] = constants.output_weight[channel];
-    if (keep) buffer.clear_rows();
+    if (keep) buffer.clear();
     for_constants<columns>(rows, [&](int column, const ConstantPairs (&own)[1 + CHANNELS]) {
         uint32_t pairs[4];
 #pragma unroll
@@ -370,11 +236,11 @@ __device__ __forceinline__ void output_layer(float (&z)[2][CHANNELS], const Tile
             for (int i = 0; i < 2; ++i) {
                 float* sum = sums + column / 2 + 4 * j + 2 * i;
                 const float low = sum[0] + bias.x, high = sum[1] + bias.y;
-                value[i] = activations<ACTIVATION>(low, high, inverse_frequencies[layer]);
+                value[i] = activations(make_float2(low, high), inverse_frequencies[layer]);
                 if (keep) {
                     sum[0] = low;
                     sum[1] = high;
-                    pairs[2 * j + i] = pack_values(value[i].x, value[i].y);
+                    pairs[2 * j + i] = pack_values(value[i]);
                 }
             }
 #pragma unroll

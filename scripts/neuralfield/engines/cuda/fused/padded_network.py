@@ -3,7 +3,7 @@
 See `padded_network.cuh` and `pack.cu`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ TILE_THREADS = 128
 """Number of threads of a warpgroup, which works on a tile."""
 
 _LEAST_CAPABILITY = 80
-"""Minimum compute capability, times 10, with the instructions that products of warps need."""
+"""Minimum compute capability, times 10, with the instructions that the kernels need."""
 
 _SHARED_KIB = {80: 163, 87: 163, 90: 227, 100: 227, 103: 227, 110: 227}
 _LEAST_SHARED_KIB = 99
@@ -31,6 +31,10 @@ STAGE_BYTES = 16384
 _BARRIER_BYTES = 16
 """The two barriers that guard a stage."""
 
+_ALL_CHUNKS_BYTES = 1 << 30
+_LEAST_STAGES = 2
+"""Minimum number of stages of the ring of weights: one is filled while the other is used."""
+
 _PACKING_GRID_WIDTH, _PACKING_THREADS = 32, 256
 
 
@@ -39,27 +43,15 @@ def shared_limit_bytes(compute_capability: int) -> int:
     return 1024 * _SHARED_KIB.get(compute_capability, _LEAST_SHARED_KIB)
 
 
-def unsupported_reason(
-    network: NetworkPlan,
-    precision: str,
-    compute_capability: int,
-    *,
-    by_warps: bool = False,
-) -> str | None:
-    """Return why fused kernels do not support a network, or None if they do.
-
-    A `compute_capability` of 90 is 9.0. With `by_warps`, matrix products are those of warps, which
-    GPUs of other capabilities have too.
-    """
+def unsupported_reason(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
+    """Return why fused kernels do not support a network, or None; a capability of 90 is 9.0."""
     widest = max(layer.values_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
     if any(layer.activation == "product" for layer in network.layers):
         return "products of linear maps"
-    if by_warps and compute_capability < _LEAST_CAPABILITY:
+    if compute_capability < _LEAST_CAPABILITY:
         return f"compute capability {compute_capability / 10}, less than 8.0"
-    if not by_warps and compute_capability != 90:
-        return f"compute capability {compute_capability / 10}, not 9.0"
     if precision != "mixed":
         return f"precision {precision}, not mixed"
     reason = network.unsupported_reason(precision)
@@ -133,8 +125,9 @@ class PaddedNetwork:
         stages = max(1, min(chunks, places))
         return stages, fixed_bytes + stages * (stage_bytes + _BARRIER_BYTES)
 
-    def constants(self, stages: int) -> dict[str, Any]:
-        """Return the constants of a kernel that includes padded_network.cuh."""
+    def constants(self, stages: int, *, wgmma: bool, backward: bool) -> dict[str, Any]:
+        """Return the constants of a kernel that includes padded_network.cuh: `wgmma` chooses the
+        back-end of products, and `backward` says whether it reads transposed weights."""
         return self.network.constants() | {
             "HIDDEN": len(self.hidden),
             "WIDTHS": self.widths,
@@ -148,9 +141,30 @@ class PaddedNetwork:
             "BLOCK_TILES": self.block_tiles,
             "STAGES": stages,
             "STAGE_BYTES": STAGE_BYTES,
-            "BY_FOURS": True,
-            "WARP_PRODUCTS": False,
+            "BACKWARD": backward,
+            "MIXED": True,
+            "WGMMA": wgmma,
         }
+
+
+def fitting_network(
+    network: NetworkPlan,
+    block_tiles: Mapping[int, int],
+    fixed_bytes: Callable[[PaddedNetwork], int],
+    limit_bytes: int,
+    *,
+    backward: bool,
+) -> PaddedNetwork | None:
+    """Describe a network for blocks with as many tiles as fit beside a ring of weights, at most
+    `block_tiles`; return None if not even one fits. For `fixed_bytes`, see `PaddedNetwork.ring`."""
+    for fewer in range(max(block_tiles.values())):
+        tiles = {widest: max(1, count - fewer) for widest, count in block_tiles.items()}
+        shape = PaddedNetwork(network, tiles)
+        stages, shared_bytes = shape.ring(fixed_bytes(shape), limit_bytes, backward=backward)
+        chunks, _ = shape.ring(0, _ALL_CHUNKS_BYTES, backward=backward)
+        if stages >= min(chunks, _LEAST_STAGES) and shared_bytes <= limit_bytes:
+            return shape
+    return None
 
 
 class WeightStream:

@@ -1,8 +1,7 @@
 // Sizes of a network, known at compile time, and the choice of the code for a layer's size.
 //
 // Constants: HIDDEN (layers with an activation), WIDTHS, INPUT_WIDTH (padded to multiples of 16),
-// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each),
-// WARP_PRODUCTS.
+// ENCODING, BLOCK_TILES (tiles that a block works on at once, with a warpgroup each).
 #pragma once
 
 constexpr int width_after[HIDDEN] = WIDTHS;
@@ -20,30 +19,10 @@ __host__ __device__ constexpr int largest_width() {
     return largest;
 }
 
-// Returns whether all tiles of values have the same number of columns.
-__host__ __device__ constexpr bool has_one_width() {
-    for (int layer = 0; layer < HIDDEN; ++layer)
-        if (width_after[layer] != (has_features ? INPUT_WIDTH : width_after[0])) return false;
-    return true;
-}
-
-// Returns the number of columns in the first half of a tile's values. Values of more than 128
-// columns are stored as two halves, one after the other, because a block of
-// hopper/weight_gradients.cu reads at most 128 columns.
-__host__ __device__ constexpr int first_half(int columns) {
-    return WARP_PRODUCTS || columns <= 128 ? columns : (columns / 2 + 15) / 16 * 16;
-}
-
 constexpr int WIDEST = largest_width();
 constexpr int CONSUMERS = 128 * BLOCK_TILES;
 constexpr int ALL_CONSUMERS = 15;  // named barrier of all consumers
 constexpr int TILE_BYTES = 64 * WIDEST * 2;
-constexpr int PRODUCER_REGISTERS = 24;
-// A block starts with all registers of a multiprocessor, evenly distributed over its threads; then
-// the consumers take the registers that the producer releases.
-constexpr int REGISTERS_AT_START = 512 / (BLOCK_TILES + 1) / 8 * 8;
-constexpr int CONSUMER_REGISTERS =
-    (REGISTERS_AT_START * (BLOCK_TILES + 1) - PRODUCER_REGISTERS) / BLOCK_TILES / 8 * 8;
 constexpr int LAST_WIDTH = width_after[HIDDEN - 1];
 
 // ---- code for a layer -----------------------------------------------------------------------

@@ -1,24 +1,15 @@
 // Fused forward pass, loss and backward pass of one batch.
 //
-// A block has a group of 128 threads for each of BLOCK_TILES tiles and, unless WARP_PRODUCTS,
-// another group, of which one thread loads weights. The inputs of each layer and the gradients of
-// its z, which weight_gradients.cu needs, are stored in global memory in float16, in blocks of 8
-// points x 8 columns.
-//
-// The full waves, in which all blocks have tiles, are counted separately from the last one, during
-// which other multiprocessors begin with weight_gradients.cu. See waves.py.
+// A block has a group of 128 threads for each of BLOCK_TILES tiles and, with WGMMA, another group, of
+// which one thread loads weights. The inputs of each layer and the gradients of its z, which
+// weight_gradients.cu needs, are stored in global memory in float16, in blocks of 8 points x 8
+// columns.
 //
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Blocks are launched in clusters of NEIGHBOURS, so that the last wave leaves pairs of
-// multiprocessors free if weight_gradients.cu has clusters of two.
-//
-// Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), NEIGHBOURS (blocks of a
-// cluster), and those of wide_pass.cuh.
+// Constants: those of wide_pass.cuh.
 #include "../dependent_launch.cuh"
-#include "batch.cuh"
-#include "derivatives.cuh"
 #include "wide_pass.cuh"
 
 // ---- layers --------------------------------------------------------------------------------
@@ -29,7 +20,7 @@ template <int columns>
 __device__ __forceinline__ void activate(const Tile& tile, int layer, const float* sums) {
     Derivatives<columns> derivatives = {};
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.clear_rows();
+    tile.clear();
     const float* rows[] = {tile.shared.constants.bias[layer]};
     for_constants<columns>(rows, [&](int column, const ConstantPairs (&biases)[1]) {
         uint32_t pairs[4];
@@ -39,8 +30,8 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
             const float2 bias = biases[0].of[pair / 2];
             z[pair].x = sums[column / 2 + 2 * pair] + bias.x;
             z[pair].y = sums[column / 2 + 2 * pair + 1] + bias.y;
-            value[pair] = activations<ACTIVATION>(z[pair].x, z[pair].y, inverse_frequency);
-            pairs[pair] = pack_values(value[pair].x, value[pair].y);
+            value[pair] = activations(z[pair], inverse_frequency);
+            pairs[pair] = pack_values(value[pair]);
         }
         tile.take<columns, true>(layer + 1, column, pairs);
         derivatives.keep(column, z, value, inverse_frequency);
@@ -50,7 +41,7 @@ __device__ __forceinline__ void activate(const Tile& tile, int layer, const floa
 #pragma unroll
         for (int vector = 0; vector < derivatives.vectors; ++vector)
             derivatives.save(tile.kept(layer), vector);
-    tile.show_rows();
+    tile.show();
 }
 
 // Gradients of a layer's values, in `sums` -> gradients of its z, for the next product.
@@ -59,7 +50,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
                                               const Derivatives<columns>& derivatives,
                                               const float* sums) {
     const float inverse_frequency = inverse_frequencies[layer];
-    tile.clear_rows();
+    tile.clear();
 #pragma unroll
     for (int column = 0; column < columns; column += 16) {
         uint32_t pairs[4];
@@ -70,7 +61,7 @@ __device__ __forceinline__ void differentiate(const Tile& tile, int layer,
         }
         tile.take<columns, false>(layer, column, pairs);
     }
-    tile.show_rows();
+    tile.show();
 }
 
 // Computes the layers from z of the first one to z of the last hidden one.
@@ -85,8 +76,7 @@ __device__ __forceinline__ void forward(const Tile& tile, Sums& sums) {
         });
         for_kind_of<Shape>(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT, true>(sums, tile.left(), tile.stream,
-                                                                  tile.place);
+            multiply<fan_in(kind.value), columns>(sums, tile.left(), tile.stream, tile.place);
             forget_sums<columns / 2>(sums);
         });
     }
@@ -102,10 +92,9 @@ __device__ __forceinline__ void backward(const Tile& tile, Sums& sums) {
             tile.send<rows>(tile.shared.arguments.gradients[layer]);
             // loaded during the product, if there are enough registers
             Derivatives<columns> derivatives;
-            constexpr bool have_room = !WARP_PRODUCTS || derivatives.words <= 32;
+            constexpr bool have_room = WGMMA || derivatives.words <= 32;
             if (have_room) derivatives.load(tile.kept(layer - 1));
-            multiply<rows, columns, RESIDENT, true, false>(sums, tile.left(), tile.stream,
-                                                           tile.place);
+            multiply<rows, columns>(sums, tile.left(), tile.stream, tile.place);
             if (!have_room) derivatives.load(tile.kept(layer - 1));
             differentiate(tile, layer - 1, derivatives, sums);
         });
@@ -139,7 +128,7 @@ __device__ __forceinline__ void output_backward(const float (&gradients)[2][CHAN
         last_gradients(pairs, gradients, sums + column / 2, weights);
         tile.take<columns, false>(HIDDEN - 1, column, pairs);
     });
-    tile.show_rows();
+    tile.show();
 }
 
 // ---- the kernel ----------------------------------------------------------------------------
@@ -148,14 +137,13 @@ template <typename Sums>
 __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& totals) {
     const Shared& shared = tile.shared;
     if constexpr (first_product == 0) {
-        tile.clear_rows();
+        tile.clear();
         encode(tile.points, shared.constants, [&](int column, const uint32_t (&pairs)[4]) {
             tile.take<INPUT_WIDTH, true>(0, column, pairs);
         });
-        tile.show_rows();
+        tile.show();
         tile.send<INPUT_WIDTH>(shared.arguments.values[0]);
-        multiply<INPUT_WIDTH, width_after[0], RESIDENT, true>(sums, tile.left(), tile.stream,
-                                                              tile.place);
+        multiply<INPUT_WIDTH, width_after[0]>(sums, tile.left(), tile.stream, tile.place);
     } else {
         place_coordinates(tile.buffer, sums, tile.points, shared.constants);
     }
@@ -176,11 +164,10 @@ __device__ __forceinline__ void work_on(const Tile& tile, Sums& sums, Totals& to
     if constexpr (first_product == 0) {
         tile.send<width_after[0]>(shared.arguments.gradients[0]);
     } else {
-        if (WARP_PRODUCTS) tile.buffer.sync();
+        if (IN_REGISTERS) tile.buffer.sync();
         add_vectors<width_after[0], 2>(tile.buffer, tile.shared.left[tile.buffer.number] + 1,
                                        tile.shared.vectors[tile.buffer.number] + CHANNELS,
                                        COORDINATE_VECTORS);
-        if (WARP_PRODUCTS) tile.buffer.sync();
     }
 }
 
@@ -197,22 +184,23 @@ __device__ __forceinline__ Shared& begin(char* tiles, const Arguments* given) {
     return shared;
 }
 
-__device__ __forceinline__ void begin_barriers(Shared& shared, int bringing) {
-    if (threadIdx.x > 0) return;
-    for (int stage = 0; stage < STAGES; ++stage) {
-        barrier_init(&shared.filled[stage], bringing);
-        barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
-    }
-    barrier_init_fence();
-}
-
-// Processes the tiles of a warpgroup in all its waves, and calls `each_wave` after each wave.
-template <typename EachWave>
-__device__ __forceinline__ void work_on_waves(Shared& shared, const Stream& stream,
-                                              StreamPlace& place, char* tiles,
-                                              const EachWave& each_wave) {
+extern "C" __global__ void __launch_bounds__(CONSUMERS + LOADERS, 1)
+    wide_pass(const Arguments* given) {
+    extern __shared__ __align__(128) char memory[];
+    char* tiles = memory + STAGES * STAGE_BYTES;
+    Shared& shared = begin(tiles, given);
+    const Stream stream = {memory, given->weights, shared.filled, shared.emptied};
+    if (threadIdx.x == 0) init_stream(stream);
+    wait_for_earlier_kernels();
+    __syncthreads();
     const Arguments& arguments = shared.arguments;
-    const int waves = FULL_WAVES + (blockIdx.x < LAST_BLOCKS), number = threadIdx.x / 128;
+    const int step = BLOCK_TILES * gridDim.x, waves = (TILES - int(blockIdx.x) + step - 1) / step;
+    StreamPlace place;
+    if (!begin_stream(stream, place, waves)) return;
+    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
+                   CONSUMERS);
+    named_sync<CONSUMERS>(ALL_CONSUMERS);
+    const int number = threadIdx.x / 128;
     const TileBuffer buffer = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
                                int(threadIdx.x) % 32};
     uint4* derivatives = arguments.derivatives +
@@ -221,75 +209,18 @@ __device__ __forceinline__ void work_on_waves(Shared& shared, const Stream& stre
     float sums[WIDEST / 2];
     uint32_t operand[IN_REGISTERS ? WIDEST / 4 : 1];
     for (int wave = 0; wave < waves; ++wave) {
-        const int blocks = wave < FULL_WAVES ? gridDim.x : LAST_BLOCKS;
-        const int index = wave * BLOCK_TILES * gridDim.x + number * blocks + blockIdx.x;
+        const int index = wave * step + number * gridDim.x + blockIdx.x;
         if (index < TILES) {
             Tile tile = {{index}, buffer, shared, stream, place, derivatives, operand};
             tile.fetch(arguments, buffer);
             work_on(tile, sums, totals);
         } else {
-            skip_weights<true>(stream, place);
+            skip_weights(stream, place);
         }
-        each_wave(wave, buffer);
     }
     store_totals(shared, totals, threadIdx.x / 32);
-}
-
-#if WARP_PRODUCTS
-extern "C" __global__ void __launch_bounds__(CONSUMERS, 1) wide_pass(const Arguments* given) {
-    extern __shared__ __align__(128) char memory[];
-    char* tiles = memory + STAGES * STAGE_BYTES;
-    Shared& shared = begin(tiles, given);
-    begin_barriers(shared, 128);
-    wait_for_earlier_kernels();
-    __syncthreads();
-    const Arguments& arguments = shared.arguments;
-    const Stream stream = {memory, arguments.weights, shared.filled, shared.emptied};
-    StreamPlace place;
-    begin_stream<true>(stream, place);
-    load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
-                   CONSUMERS);
-    __syncthreads();
-    work_on_waves(shared, stream, place, tiles, [](int, const TileBuffer&) {});
-    end_copies();
-    wait_for_copies<0>();  // of chunks loaded ahead that are not needed
-    __syncthreads();
+    if (buffer.is_first()) bulk_stores_done();
+    end_stream();
+    named_sync<CONSUMERS>(ALL_CONSUMERS);
     write_partials(shared);
 }
-#else
-extern "C" __global__ void __cluster_dims__(NEIGHBOURS, 1, 1)
-    __launch_bounds__(CONSUMERS + 128, 1) wide_pass(const Arguments* given) {
-    extern __shared__ __align__(128) char memory[];
-    char* tiles = memory + STAGES * STAGE_BYTES;
-    Shared& shared = begin(tiles, given);
-    Stream stream = {memory, shared.filled, shared.emptied};
-    begin_barriers(shared, 1);
-    wait_for_earlier_kernels();
-    __syncthreads();
-    const Arguments& arguments = shared.arguments;
-    if (threadIdx.x < CONSUMERS) {  // while the first weights are loaded
-        load_constants(shared.constants, arguments.parameters, arguments.frequencies,
-                       arguments.offsets, CONSUMERS);
-        named_sync<CONSUMERS>(ALL_CONSUMERS);
-    }
-    if (threadIdx.x >= CONSUMERS) {
-        give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x == CONSUMERS)
-            send_weights<true>(stream, arguments.weights, FULL_WAVES + (blockIdx.x < LAST_BLOCKS));
-    } else {
-        take_registers<CONSUMER_REGISTERS>();
-        const int number = threadIdx.x / 128;
-        StreamPlace place;
-        if (number == BLOCK_TILES - 1) give_turn();  // the first turn
-        work_on_waves(shared, stream, place, tiles, [&](int wave, const TileBuffer& buffer) {
-            if (wave < FULL_WAVES - 1 || !buffer.is_first()) return;
-            bulk_stores_done();
-            Counters* counters = arguments.counters;
-            count_stored(wave < FULL_WAVES ? &counters->full : &counters->last);
-        });
-        if (number == 0) wait_for_turn();  // the turn that the last group has given
-        named_sync<CONSUMERS>(ALL_CONSUMERS);
-        write_partials(shared);
-    }
-}
-#endif

@@ -1,10 +1,10 @@
-"""Forward and backward pass of one batch, with 16-bit matrix products.
+"""Forward and backward pass of one batch, in two kernels, for networks of up to 256 values.
 
-Products are those of warpgroups on GPUs of compute capability 9.0, and those of warps on others. A
-tile of 64 points stays in the registers of 128 threads through all layers, forwards and backwards,
-while the weights are streamed through shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
+A tile of 64 points stays on a multiprocessor through all layers, forwards and backwards, while the
+weights are streamed through shared memory. See `wide_pass.cu`, `weight_gradients.cu`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,18 +18,12 @@ from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     addresses,
+    fitting_network,
     padded,
     shared_limit_bytes,
 )
-from neuralfield.engines.cuda.fused.waves import (
-    TileRange,
-    head_start,
-    plan_waves,
-    share_out,
-    share_processors,
-)
-from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
-from neuralfield.engines.cuda.launch import compute_capability, gpu_limits
+from neuralfield.engines.cuda.fused.wgmma import wgmma_source
+from neuralfield.engines.cuda.launch import compute_capability, processor_count
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, TILE_ROWS, BatchPlan, NetworkPlan
 
@@ -39,13 +33,9 @@ time. The limit is the same on every GPU, because the result depends on the choi
 
 _BLOCK_TILES = {64: 4, 128: 3, 256: 2}
 
-_ALL_CHUNKS_BYTES = 1 << 30
 _LARGE_STAGES = 4
-"""Minimum number of stages of twice the size: products of warps use them if they fit in shared
-memory, because the warps then wait less often."""
-
-_LEAST_STAGES = 2
-"""Minimum number of stages of the ring of weights: one is filled while the other is used."""
+"""Minimum number of stages of twice the size: warps use them if they fit in shared memory, because
+they then wait less often."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +61,16 @@ class _WeightJob:
 class WidePass(FusedPass):
     """Forward pass, loss and backward pass of one batch, in mixed precision; see `Pass`."""
 
-    name = "hopper"
+    name = "wide"
 
     def __init__(self, given: PassArguments) -> None:
-        self._processors, _ = gpu_limits(given.device)
+        self._processors = processor_count(given.device)
         capability = compute_capability(given.device)
         self._shared_limit_bytes = shared_limit_bytes(capability)
         shape = _shape(given.network, self._shared_limit_bytes)
         assert shape is not None
-        # with products of warps, the sums of gradients do not begin before the pass has ended
-        tiles, leaves_room = given.batch.tiles, not self.by_warps
-        self._waves = plan_waves(
-            tiles, self._processors, shape.block_tiles, leaves_room=leaves_room
-        )
-        super().__init__(given, shape, self._waves.blocks, backward=True)
-        self._counters = self._zeros(3, "uint32")
+        blocks = min(self._processors, given.batch.tiles)
+        super().__init__(given, shape, blocks, backward=True)
         self._set_up_pass()
         self._set_up_weight_gradients()
 
@@ -108,16 +93,13 @@ class WidePass(FusedPass):
         batch, shape = self.batch, self._shape
         fixed_bytes, limit_bytes = _pass_fixed_bytes(shape), self._shared_limit_bytes
         stage_bytes = STAGE_BYTES
-        if self.by_warps and fixed_bytes + _LARGE_STAGES * 2 * STAGE_BYTES < limit_bytes:
+        if not self.wgmma and fixed_bytes + _LARGE_STAGES * 2 * STAGE_BYTES < limit_bytes:
             stage_bytes = 2 * STAGE_BYTES
         stages, shared_bytes = shape.ring(
             fixed_bytes, limit_bytes, backward=True, stage_bytes=stage_bytes
         )
-        constants = shape.constants(stages) | batch.constants()
-        constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "BY_FOURS": False}
-        constants |= {"FULL_WAVES": self._waves.full, "LAST_BLOCKS": self._waves.last_blocks}
-        constants |= {"WARP_PRODUCTS": self.by_warps, "STAGE_BYTES": stage_bytes}
-        constants |= {"NEIGHBOURS": self._sharers if self._waves.blocks % 2 == 0 else 1}
+        constants = shape.constants(stages, wgmma=self.wgmma, backward=True) | batch.constants()
+        constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "STAGE_BYTES": stage_bytes}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         file, prelude = "fused/wide_pass.cu", self._products(products)
         kernel = compile_kernel(file, "wide_pass", constants, prelude, shared_bytes)
@@ -130,7 +112,7 @@ class WidePass(FusedPass):
         sides = self.blocks, shape.block_tiles, len(shape.hidden), shape.widest // 16
         derivatives = self._zeros((*sides, TILE_THREADS, 4))
         pointers = [self._stream.array, *self._values, *self._gradients, derivatives]
-        arguments = [self._arguments_of(pointers, [self._counters])]
+        arguments = [self._arguments_of(pointers)]
         threads = TILE_THREADS * shape.block_tiles + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, self.blocks, threads, arguments, shared_bytes)
@@ -140,32 +122,24 @@ class WidePass(FusedPass):
         """Distribute the matrices over the multiprocessors, in proportion to their work."""
         if not self._shape.matrices:
             return
-        waves, jobs = self._waves, {index: self._jobs_of(index) for index in self._shape.matrices}
+        jobs = {index: self._jobs_of(index) for index in self._shape.matrices}
         shapes = sorted({job.shape for layer in jobs.values() for job in layer})
-        shares = share_processors(
-            [(len(layer), max(job.work for job in layer)) for layer in jobs.values()],
-            waves,
-            self._processors,
-            overlaps=not self.by_warps,
-        )
-        table: list[np.ndarray] = []
-        late: list[tuple[int, tuple[np.ndarray, ...]]] = []
-        for (index, layer), (count, early) in zip(jobs.items(), shares, strict=True):
+        works = [(len(layer), max(job.work for job in layer)) for layer in jobs.values()]
+        shares = share_processors(works, self.batch.tiles, self._processors)
+        placed: list[tuple[int, tuple[np.ndarray, ...]]] = []
+        for (index, layer), count in zip(jobs.items(), shares, strict=True):
             parts = count * (2 if layer[0].alternates else 1)
             rows, columns = sum(job.rows for job in layer), layer[0].columns
             weight = self._zeros((parts, rows, columns))
             bias = self._zeros((parts, columns))
             self._parts_of[index] = weight, bias
-            ahead = head_start(waves, self._processors, count, early)
-            ranges = share_out(waves, count, early, ahead)
-            structs = [self._structs(job, shapes.index(job.shape), ranges) for job in layer]
+            structs = [self._structs(job, shapes.index(job.shape), count) for job in layer]
             # jobs that sum over the same tiles are neighbours
-            of_shares = list(zip(*structs, strict=True))
-            table += chain(*of_shares[:early])
-            late += [(place - count, of_shares[place]) for place in range(early, count)]
-        # blocks start in the order of the table, in which the late shares of all layers take turns
-        late.sort(key=lambda placed: placed[0])
-        table += chain(*(share for _, share in late))
+            of_shares = zip(*structs, strict=True)
+            placed += [(share - count, structs) for share, structs in enumerate(of_shares)]
+        # blocks start in the order of the table, in which the shares of all layers take turns
+        placed.sort(key=lambda share: share[0])
+        table = list(chain(*(structs for _, structs in placed)))
         stage_bytes = max(2 * TILE_ROWS * (rows + columns) for rows, columns, _ in shapes)
         stages = min(8, (self._shared_limit_bytes - 2048) // (stage_bytes + 16))
         shared_bytes = stages * (stage_bytes + 16) + 1024
@@ -176,16 +150,11 @@ class WidePass(FusedPass):
             "SHAPE_ALTERNATES": [shape[2] for shape in shapes],
             "WEIGHT_STAGES": stages,
             "SHARERS": self._sharers,
-            "FULL_COUNT": waves.blocks * waves.block_tiles,
-            "LAST_COUNT": waves.last_blocks * waves.block_tiles,
-            "WARP_PRODUCTS": self.by_warps,
+            "WGMMA": self.wgmma,
         }
-        file = f"{'warps' if self.by_warps else 'hopper'}/weight_gradients.cu"
-        prelude = self._products({shape[1] for shape in shapes})
+        file, prelude = "fused/weight_gradients.cu", self._products({s[1] for s in shapes})
         kernel = compile_kernel(file, "weight_gradients", constants, prelude, shared_bytes)
         arguments = [self._upload(np.concatenate(table))]
-        if not self.by_warps:
-            arguments.append(self._counters)
         threads = 2 * TILE_THREADS + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
@@ -195,77 +164,76 @@ class WidePass(FusedPass):
     def _sharers(self) -> int:
         """The number of neighbouring blocks that load the gradients of a tile together."""
         jobs = {len(self._jobs_of(index)) for index in self._shape.matrices}
-        return 2 if jobs == {2} and not self.by_warps else 1
+        return 2 if jobs == {2} and self.wgmma else 1
 
     @property
     def _producer_threads(self) -> int:
         """The number of threads of a block that only load data for the others."""
-        return 0 if self.by_warps else TILE_THREADS
+        return TILE_THREADS if self.wgmma else 0
 
     def _products(self, columns: set[int]) -> str:
         """Write products with these numbers of columns, as text before a kernel's source."""
-        return "" if self.by_warps else wgmma_source(columns)
+        return wgmma_source(columns) if self.wgmma else ""
 
     def _jobs_of(self, index: int) -> list[_WeightJob]:
         layer = self._shape.hidden[index]
         rows, columns = padded(layer.fan_in), padded(layer.fan_out)
         if rows <= 128:
-            return [_WeightJob(index, 0, rows, columns, rows <= 64 and not self.by_warps)]
+            return [_WeightJob(index, 0, rows, columns, rows <= 64 and self.wgmma)]
         half = padded(rows // 2)
         return [
             _WeightJob(index, 0, half, columns, False),
             _WeightJob(index, half, rows - half, columns, False),
         ]
 
-    def _structs(
-        self, job: _WeightJob, shape: int, shares: list[tuple[TileRange, TileRange]]
-    ) -> list[np.ndarray]:
-        """Return, for each share, the struct from which the kernel reads the job."""
+    def _structs(self, job: _WeightJob, shape: int, shares: int) -> list[np.ndarray]:
+        """Return, for each share of the tiles, the struct from which the kernel reads the job."""
         weight, bias = self._parts_of[job.layer]
-        each = 2 if job.alternates else 1
+        each, tiles = 2 if job.alternates else 1, self.batch.tiles
         has_bias = self._shape.hidden[job.layer].has_bias
         has_bias = has_bias and (job.first_row == 0 or self._sharers > 1)
         structs = []
-        for part, ranges in enumerate(shares):
+        for share in range(shares):
             pointers = addresses(
                 [
                     self._values[job.layer],
                     self._gradients[job.layer],
-                    weight[part * each, job.first_row :],
-                    bias[part * each] if has_bias else None,
+                    weight[share * each, job.first_row :],
+                    bias[share * each] if has_bias else None,
                 ]
             )
-            numbers = [shape, weight.shape[1], job.first_row]
-            for tiles in ranges:
-                numbers += [tiles.newest, tiles.count, tiles.step]
-            structs.append(pointers.view(np.uint8))
-            structs.append(np.array([*numbers, 0], np.int32).view(np.uint8))
-        return list(np.concatenate(structs).reshape(len(shares), -1))
+            newest = tiles - 1 - share
+            numbers = [shape, weight.shape[1], job.first_row, newest, newest // shares + 1, shares]
+            parts = pointers.view(np.uint8), np.array(numbers, np.int32).view(np.uint8)
+            structs.append(np.concatenate(parts))
+        return structs
 
 
-class WarpWidePass(WidePass):
-    """`WidePass` with products of warps, for GPUs of compute capability 8.0 and more."""
+def share_processors(works: Sequence[tuple[int, int]], tiles: int, processors: int) -> list[int]:
+    """Divide the sums over all tiles into as many shares as the multiprocessors can take at once.
 
-    name = "fused"
-    by_warps = True
+    `works` has, for each layer, the number of blocks that work on a share of the tiles, and the
+    work of a block for a tile. The result has the number of each layer's shares.
+    """
+    shares = [1] * len(works)
+    left = processors - sum(blocks for blocks, _ in works)
+    while fitting := [
+        i for i, (blocks, _) in enumerate(works) if blocks <= left and shares[i] < tiles
+    ]:
+        slowest = max(fitting, key=lambda i: works[i][1] / shares[i])
+        shares[slowest] += 1
+        left -= works[slowest][0]
+    return shares
 
 
 def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork | None:
-    """Describe a network for blocks with as many tiles as fit; return None if not even one fits."""
-    for fewer in range(max(_BLOCK_TILES.values())):
-        tiles = {widest: max(1, count - fewer) for widest, count in _BLOCK_TILES.items()}
-        shape = PaddedNetwork(network, tiles)
-        stages, shared_bytes = shape.ring(_pass_fixed_bytes(shape), limit_bytes, backward=True)
-        chunks, _ = shape.ring(0, _ALL_CHUNKS_BYTES, backward=True)
-        if stages >= min(chunks, _LEAST_STAGES) and shared_bytes <= limit_bytes:
-            return shape
-    return None
+    return fitting_network(network, _BLOCK_TILES, _pass_fixed_bytes, limit_bytes, backward=True)
 
 
 def _pass_fixed_bytes(shape: PaddedNetwork) -> int:
     """Return the shared memory of a block of wide_pass.cu, except its ring of weights, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
-    arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
+    arguments = 8 * (10 + 2 * hidden) + 8 * (hidden + 1)
     tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 256

@@ -52,7 +52,8 @@ class ComplexPass(Pass):
         real_buffers = replace(buffers, parameters=parameters, offsets=offsets)
         real_pass = pass_type(replace(given, buffers=real_buffers))
         self._allocated += real_pass._allocated
-        self.name, self.loss_partials = real_pass.name, real_pass.loss_partials
+        self.name, self.variant = real_pass.name, real_pass.variant
+        self.loss_partials = real_pass.loss_partials
         partials = dict(zip(network.parameter_names, real_pass.partial_gradients(), strict=True))
 
         sizes = {name: n for tensor in tensors for name, n in tensor.parameter_sizes.items()}

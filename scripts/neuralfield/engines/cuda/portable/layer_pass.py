@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import PartialGradient, Pass, PassArguments
-from neuralfield.engines.cuda.launch import Launch
+from neuralfield.engines.cuda.launch import Launch, processor_count
 from neuralfield.engines.cuda.portable.grid_gradient import (
     TableGradient,
     make_table_gradient,
@@ -37,7 +37,7 @@ _ROWS_PER_SPLIT = 512
 class LayerPass(Pass):
     """Forward pass, loss and backward pass of one batch, in chunks of rows that fit in memory."""
 
-    name = "layers"
+    name = variant = "layers"
     memory_budget_bytes = 2 << 30
     """Maximum number of bytes of activations. The result depends on it, because gradients are added
     up chunk by chunk."""
@@ -49,7 +49,7 @@ class LayerPass(Pass):
         self._forward = LayerForward(given.device, network, buffers, given.precision, trained=True)
         self._allocated += self._forward.arrays
         self._gradient_scale = MIXED_GRADIENT_SCALE if self._forward.is_mixed else 1.0
-        self._multiprocessors = given.device.xp.cuda.Device().attributes["MultiProcessorCount"]
+        self._processors = processor_count(given.device)
         self._partials: dict[str, PartialGradient] = {}
         widths, widest = self._forward.widths, max(self._forward.columns, default=0)
         dtype = self._forward.dtype
@@ -99,7 +99,7 @@ class LayerPass(Pass):
         forward, channels = self._forward, self._batch.channels
         tiles = self._chunk_rows // TILE_ROWS
         last, width = len(self._network.layers) - 1, forward.widths[-1]
-        self._row_blocks = min(tiles, 2 * self._multiprocessors)
+        self._row_blocks = min(tiles, 2 * self._processors)
         self.loss_partials = self._zeros((self._row_blocks, 2), np.float64)
         size = (width + 1) * channels
         output = self._zeros((self._row_blocks, size))
@@ -110,7 +110,7 @@ class LayerPass(Pass):
             inner, outer = forward.widths[index], forward.columns[index]
             side = tile_side(inner, outer)
             blocks = inner // side * (outer // side)
-            filling = -(-2 * self._multiprocessors // blocks)
+            filling = -(-2 * self._processors // blocks)
             splits = max(1, min(filling, self._chunk_rows // _ROWS_PER_SPLIT))
             self._splits[index] = splits
             weight = self._zeros((splits, inner, outer))

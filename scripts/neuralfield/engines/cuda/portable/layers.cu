@@ -1,10 +1,10 @@
 // Forward and backward pass of a network, layer by layer, on any GPU.
 //
-// Constants: those of activation.cuh, FACTORS (of a product; else 1). Sizes are kernel arguments.
+// Constants: those of activations.cuh, FACTORS (of a product; else 1). Sizes are kernel arguments.
 // Arrays of activations are (rows, stride): rows are whole blocks of 128, and strides are multiples
 // of 64. Columns beyond a layer's width have no effect, because weights are zero there. Rows beyond
 // the batch have no gradient.
-#include "activation.cuh"
+#include "../activations.cuh"
 #include "column_sums.cuh"
 #include "../element.cuh"
 #include "product.cuh"

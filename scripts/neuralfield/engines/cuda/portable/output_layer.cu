@@ -3,7 +3,7 @@
 //
 // Constants: those of NetworkPlan and BatchPlan, ACTIVATION and FACTORS (of the layer before),
 // MIXED, GRADIENT_SCALE.
-#include "activation.cuh"
+#include "../activations.cuh"
 #include "column_sums.cuh"
 #include "../loss.cuh"
 #include "output_product.cuh"

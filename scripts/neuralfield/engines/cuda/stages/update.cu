@@ -88,40 +88,31 @@ __device__ __forceinline__ void add_to(float4& sum, float4 number) {
     sum.w += number.w;
 }
 
-// Adds up this warp's parts, which are every WARPS-th part, of the block's elements, one or four at
-// a time. Several parts are loaded before the first is added, and no load is conditional, so that
-// all loads are in flight at once: beyond the last part, and beyond the last element, the last is
-// loaded again.
+// Adds up this warp's parts, which are every WARPS-th part, of the block's elements, four at a time or
+// one. Several parts are loaded before the first is added, and no load is conditional, so that all
+// loads are in flight at once: beyond the last part, and beyond the last element, the last is loaded
+// again.
 template <typename Number>
 __device__ __forceinline__ void add_parts(const Work& work, float* sums) {
-    constexpr int per_load = sizeof(Number) / sizeof(float), COUNT = ELEMENTS / 32 / per_load;
-    constexpr int at_once = 4;
-    const int lane = threadIdx.x % 32;
-    const float* at[COUNT];
-    Number sum[COUNT] = {};
+    constexpr int per_load = sizeof(Number) / sizeof(float), at_once = 16 / per_load;
+    const int lane = threadIdx.x % 32, last = (work.size - 1) / per_load * per_load;
+#pragma unroll 1
+    for (int turn = 0; turn < ELEMENTS && work.first + turn <= last; turn += 32 * per_load) {
+        const float* at = work.partial(min(work.first + turn + lane * per_load, last));
+        Number sum = {};
+        for (int part = threadIdx.x / 32; part < work.parts; part += at_once * WARPS) {
+            Number loaded[at_once];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element =
-            min(work.first + (i * 32 + lane) * per_load, (work.size - 1) / per_load * per_load);
-        at[i] = work.partial(element);
-    }
-    for (int part = threadIdx.x / 32; part < work.parts; part += at_once * WARPS) {
-        Number loaded[COUNT][at_once];
+            for (int j = 0; j < at_once; ++j) {
+                const long long its = min(part + j * WARPS, work.parts - 1);
+                loaded[j] = *(const Number*)(at + its * work.part_stride);
+            }
 #pragma unroll
-        for (int j = 0; j < at_once; ++j) {
-            const long long its = min(part + j * WARPS, work.parts - 1);
-#pragma unroll
-            for (int i = 0; i < COUNT; ++i)
-                loaded[i][j] = *(const Number*)(at[i] + its * work.part_stride);
+            for (int j = 0; j < at_once; ++j)
+                if (part + j * WARPS < work.parts) add_to(sum, loaded[j]);
         }
-#pragma unroll
-        for (int j = 0; j < at_once; ++j)
-            if (part + j * WARPS < work.parts)
-#pragma unroll
-                for (int i = 0; i < COUNT; ++i) add_to(sum[i], loaded[i][j]);
+        ((Number*)(sums + turn))[lane] = sum;
     }
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) ((Number*)sums)[i * 32 + lane] = sum[i];
 }
 
 // Returns the gradient of this thread's element, which the block's warps add up together.

@@ -1,31 +1,47 @@
-"""CUDA functions for one instruction: a warpgroup's matrix product, which names each register.
+"""The choice of the back-end of matrix products, and CUDA functions for the instruction ``wgmma``.
 
-The instruction has one form for every number of columns, and lists up to 128 accumulators.
-Therefore the source text of the functions is generated.
+The instruction, a warpgroup's matrix product, has one form for every number of columns, and lists
+up to 128 accumulators. Therefore the source text of the functions is generated.
 """
 
+import os
 from collections.abc import Iterable
+
+from neuralfield.system.errors import ConfigError
+
+_CAPABILITY = 90
+
+_PASS_VARIABLE = "NEURALFIELD_PASS"
+"""Environment variable that excludes ``wgmma``, if it is ``portable``."""
+
+
+def uses_wgmma(compute_capability: int) -> bool:
+    """Return whether products are those of ``wgmma`` on a GPU; if not, they are of ``mma.sync``."""
+    asked = os.environ.get(_PASS_VARIABLE, "")
+    if asked not in ("", "portable"):
+        raise ConfigError(_PASS_VARIABLE, asked, "portable, or no value")
+    return compute_capability == _CAPABILITY and not asked
 
 
 def wgmma_source(columns: Iterable[int]) -> str:
     """Write CUDA functions for products with these numbers of columns, multiples of 8 up to 256.
 
-    They are specialisations of ``Wgmma<columns>`` whose functions ``set<transposed>(sums, a, b)``
-    and ``add<transposed>(sums, a, b)`` set `sums` (float32) to, or add to it, the product of a 64 x
-    16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in shared memory: `b` by
-    rows, `a` by rows or, where `transposed`, by columns.
+    They are specialisations of ``TileProduct<columns>``, whose functions ``set<transposed>`` and
+    ``add<transposed>`` get `sums` (float32), `a` and `b`, and set `sums` to, or add to it, the
+    product of a 64 x 16 and a 16 x columns matrix (float16). `a` and `b` describe matrices in
+    shared memory: `b` by rows, `a` by rows or, where `transposed`, by columns.
     """
-    return _struct("Wgmma", columns, in_registers=False)
+    return _struct("TileProduct", columns, in_registers=False)
 
 
 def operand_wgmma_source(columns: Iterable[int]) -> str:
     """Write CUDA functions for products whose left matrix is in registers.
 
-    They are specialisations of ``OperandWgmma<columns>`` with the functions that `wgmma_source`
+    They are specialisations of ``OperandProduct<columns>`` with the functions that `wgmma_source`
     describes, except that `a` is four words of each thread, and that `b` is by rows if
     `transposed`, otherwise by columns.
     """
-    return _struct("OperandWgmma", columns, in_registers=True)
+    return _struct("OperandProduct", columns, in_registers=True)
 
 
 def _struct(name: str, columns: Iterable[int], *, in_registers: bool) -> str:

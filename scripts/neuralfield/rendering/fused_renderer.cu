@@ -5,8 +5,6 @@
 // Offsets), and for corners TRAINING_WIDTH, TRAINING_HEIGHT.
 #include "../engines/cuda/fused/padded_network.cuh"
 
-constexpr bool RESIDENT = is_resident<false>();
-
 struct Arguments {
     const double* columns;  // x of the centre of each column of pixels
     const double* rows;
@@ -50,11 +48,11 @@ __device__ __forceinline__ void activate(const TileBuffer& buffer, const Constan
             for (int i = 0; i < 2; ++i) {
                 const float* sum = sums + column / 2 + 4 * j + 2 * i;
                 const float2 value =
-                    activations<ACTIVATION>(sum[0] + bias.x, sum[1] + bias.y, inverse_frequency);
-                pairs[2 * j + i] = pack_values(value.x, value.y);
+                    activations(make_float2(sum[0] + bias.x, sum[1] + bias.y), inverse_frequency);
+                pairs[2 * j + i] = pack_values(value);
             }
         }
-        buffer.put_values<columns>(column, pairs);
+        buffer.put<columns>(column, pairs);
     }
     buffer.show();
 }
@@ -62,7 +60,7 @@ __device__ __forceinline__ void activate(const TileBuffer& buffer, const Constan
 // Computes the layers from z of the first one to z of the last hidden one.
 template <typename Sums>
 __device__ __forceinline__ void forward(const TileBuffer& buffer, const Constants& constants,
-                                        Sums& sums, const Stream& stream, RingPlace& place) {
+                                        Sums& sums, const Stream& stream, StreamPlace& place) {
 #pragma unroll 1
     for (int layer = 1; layer < HIDDEN; ++layer) {
         for_kind_of<Width>(layer - 1, [&](auto kind) {
@@ -70,7 +68,7 @@ __device__ __forceinline__ void forward(const TileBuffer& buffer, const Constant
         });
         for_kind_of<Shape>(layer, [&](auto kind) {
             constexpr int columns = width_after[kind.value];
-            multiply<fan_in(kind.value), columns, RESIDENT>(sums, buffer.tile, stream, place);
+            multiply<fan_in(kind.value), columns>(sums, buffer.tile, stream, place);
             forget_sums<columns / 2>(sums);
         });
     }
@@ -78,8 +76,8 @@ __device__ __forceinline__ void forward(const TileBuffer& buffer, const Constant
 
 __device__ __forceinline__ void render_pixels(const Arguments& arguments,
                                               const Constants& constants, const TileBuffer& buffer,
-                                              const Stream& stream, int block_count) {
-    RingPlace place;
+                                              const Stream& stream, StreamPlace& place,
+                                              int block_count) {
     float sums[WIDEST / 2];
     const float share = 1.0f / float(arguments.samples);
     for (int block = blockIdx.x; block < block_count; block += gridDim.x) {
@@ -99,12 +97,12 @@ __device__ __forceinline__ void render_pixels(const Arguments& arguments,
             float2 points[2] = {network_input(x[0] + offset.x, y[0] + offset.y),
                                 network_input(x[1] + offset.x, y[1] + offset.y)};
             if constexpr (first_product == 0) {
-                buffer.clear_rows();
+                buffer.clear();
                 encode(points, constants, [&](int column, const uint32_t (&pairs)[4]) {
-                    buffer.put_values<INPUT_WIDTH>(column, pairs);
+                    buffer.put<INPUT_WIDTH>(column, pairs);
                 });
-                buffer.show_rows();
-                multiply<INPUT_WIDTH, width_after[0], RESIDENT>(sums, buffer.tile, stream, place);
+                buffer.show();
+                multiply<INPUT_WIDTH, width_after[0]>(sums, buffer.tile, stream, place);
             } else {
                 place_coordinates(buffer, sums, points, constants);
             }
@@ -137,37 +135,28 @@ __device__ __forceinline__ void render_pixels(const Arguments& arguments,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 128, 1)
-    hopper_render(const float* parameters, const float* frequencies, const char* weights,
-                  const double* columns, const double* rows, const double2* offsets,
-                  const int* pixels, float* means, float* spreads, int count, int width,
-                  int samples) {
+extern "C" __global__ void __launch_bounds__(CONSUMERS + LOADERS, 1)
+    fused_render(const float* parameters, const float* frequencies, const char* weights,
+                 const double* columns, const double* rows, const double2* offsets,
+                 const int* pixels, float* means, float* spreads, int count, int width,
+                 int samples) {
     extern __shared__ __align__(128) char memory[];
     char* tiles = memory + STAGES * STAGE_BYTES;
     Shared& shared = *reinterpret_cast<Shared*>(tiles + BLOCK_TILES * TILE_BYTES);
-    Stream stream = {memory, shared.filled, shared.emptied};
-    if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(&shared.filled[stage], 1);
-            barrier_init(&shared.emptied[stage], 4 * BLOCK_TILES);
-        }
-        barrier_init_fence();
-    }
+    const Stream stream = {memory, weights, shared.filled, shared.emptied};
+    if (threadIdx.x == 0) init_stream(stream);
     constexpr Offsets parameter_offsets = PARAMETER_OFFSETS;
     load_constants(shared.constants, parameters, frequencies, parameter_offsets, blockDim.x);
     __syncthreads();
     const int block_count = (count + 64 * BLOCK_TILES - 1) / (64 * BLOCK_TILES);
-    if (threadIdx.x >= CONSUMERS) {
-        give_registers<PRODUCER_REGISTERS>();
-        int own = (block_count - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
-        if (threadIdx.x == CONSUMERS) send_weights<false>(stream, weights, own * samples);
-    } else {
-        take_registers<CONSUMER_REGISTERS>();
-        const int number = threadIdx.x / 128;
-        const TileBuffer buffer = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
-                                   int(threadIdx.x) % 32};
-        const Arguments arguments = {columns, rows,  offsets, pixels, means,
-                                     spreads, count, width,   samples};
-        render_pixels(arguments, shared.constants, buffer, stream, block_count);
-    }
+    const int own = (block_count - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
+    StreamPlace place;
+    if (!begin_stream(stream, place, own * samples)) return;
+    const int number = threadIdx.x / 128;
+    const TileBuffer buffer = {tiles + number * TILE_BYTES, number, int(threadIdx.x) / 32 % 4,
+                               int(threadIdx.x) % 32};
+    const Arguments arguments = {columns, rows,  offsets, pixels, means,
+                                 spreads, count, width,   samples};
+    render_pixels(arguments, shared.constants, buffer, stream, place, block_count);
+    end_stream();
 }

@@ -1,9 +1,16 @@
-// Jobs of the kernels weight_gradients in hopper/ and warps/, and the size of their rings' stages.
+// Gradients of weights and biases: sums over all points of (values of the layer before) x
+// (gradients), which wide_pass.cu has stored in global memory.
 //
-// Constants: SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16), SHAPE_ALTERNATES
-// (whether warpgroups take tiles in turn, instead of each having half of the matrix's rows).
-#pragma once
-#include "warpgroup.cuh"
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. It begins
+// with the tiles that were written last, which the L2 cache still has, and goes on to older ones.
+// Partial sums of the jobs are added up in a fixed order by update.cu. The two back-ends divide a
+// job among a block's warps in their own ways.
+//
+// Constants: WEIGHT_STAGES, SHAPES, SHAPE_ROWS (at most 128), SHAPE_COLUMNS (both padded to 16),
+// SHAPE_ALTERNATES (whether warpgroups take tiles in turn, instead of each having half of the
+// matrix's rows), and those of products.cuh.
+#include "../dependent_launch.cuh"
+#include "products.cuh"
 
 constexpr int rows_of[SHAPES] = SHAPE_ROWS;
 constexpr int columns_of[SHAPES] = SHAPE_COLUMNS;
@@ -21,19 +28,13 @@ __host__ __device__ constexpr int largest_stage() {
 
 constexpr int STAGE_BYTES = largest_stage();
 
-// newest, newest - step, ...
-struct Tiles {
-    int newest, count, step;
-};
-
 struct Job {
     const char* values;  // tiles of the layer's input, all its columns
     const char* gradients;
     float* weight_partial;  // [rows][columns]; one for each warpgroup if these alternate
     float* bias_partial;    // [columns], likewise; null: this job sums no bias
     int shape, value_columns, first_column;
-    Tiles full, last;  // tiles of the full waves, and of the last wave
-    int padding;
+    int newest, count, step;  // tiles newest, newest - step, ...
 };
 
 template <int place>
@@ -52,3 +53,9 @@ __device__ __forceinline__ void for_shape(const Job& job, const Work& work) {
             for_shape<place + 1>(job, work);
     }
 }
+
+#if WGMMA
+#include "weight_gradients_wgmma.cuh"
+#else
+#include "weight_gradients_mma.cuh"
+#endif

@@ -1,6 +1,5 @@
-"""Rendering on GPUs of compute capability 9.0, from coordinates to means in one kernel.
-
-See `hopper_renderer.cu`.
+"""Rendering of networks that were trained in mixed precision, from coordinates to means in one
+kernel; see `fused_renderer.cu`.
 """
 
 from pathlib import Path
@@ -13,10 +12,12 @@ from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     WeightStream,
+    fitting_network,
     parameter_offsets,
+    shared_limit_bytes,
 )
-from neuralfield.engines.cuda.hopper.wgmma import wgmma_source
-from neuralfield.engines.cuda.launch import gpu_limits
+from neuralfield.engines.cuda.fused.wgmma import uses_wgmma, wgmma_source
+from neuralfield.engines.cuda.launch import compute_capability, processor_count
 from neuralfield.engines.cuda.source import compile_kernel
 from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
 from neuralfield.system.device import Array, Device
@@ -34,10 +35,13 @@ def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | N
     """Return why this kernel cannot render a network trained in mixed precision, or None."""
     if network.encoding == "hashgrid":
         return "hash grids"
-    return padded_network.unsupported_reason(network, "mixed", compute_capability)
+    reason = padded_network.unsupported_reason(network, "mixed", compute_capability)
+    if reason is None and _shape(network, compute_capability) is None:
+        return "layers that do not fit on a multiprocessor"
+    return reason
 
 
-class HopperRenderer:
+class FusedRenderer:
     """See `neuralfield.rendering.Renderer`; parameters are read only once, by the constructor.
 
     `training_size_px` is the size of the training image, whose corners the encoding uses.
@@ -52,22 +56,25 @@ class HopperRenderer:
     ) -> None:
         self._xp = device.xp
         self._channels = network.layers[-1].fan_out
-        shape = PaddedNetwork(network, _BLOCK_TILES)
-        self._block_tiles = shape.block_tiles
-        self._processors, limit_bytes = gpu_limits(device)
-        fixed_bytes = shape.constants_bytes + shape.block_tiles * shape.tile_bytes
+        capability = compute_capability(device)
+        wgmma, shape = uses_wgmma(capability), _shape(network, capability)
+        assert shape is not None
+        self._tiles, self._processors = shape.block_tiles, processor_count(device)
+        self._threads = TILE_THREADS * (shape.block_tiles + wgmma)  # others load weights
         stages, self._shared_bytes = shape.ring(
-            fixed_bytes + _ALIGNMENT_BYTES, limit_bytes, backward=False
+            _fixed_bytes(shape), shared_limit_bytes(capability), backward=False
         )
         width_px, height_px = training_size_px
-        constants = shape.constants(stages) | {
+        constants = shape.constants(stages, wgmma=wgmma, backward=False) | {
             "PARAMETER_OFFSETS": parameter_offsets(network, arrays.offsets),
             "TRAINING_WIDTH": width_px,
             "TRAINING_HEIGHT": height_px,
         }
         products = {columns for _, columns in shape.stream_shapes(backward=False)}
-        path, prelude = Path(__file__).with_name("hopper_renderer.cu"), wgmma_source(products)
-        self._kernel = compile_kernel(path, "hopper_render", constants, prelude, self._shared_bytes)
+        path, prelude = Path(__file__).with_name("fused_renderer.cu"), ""
+        if wgmma:
+            prelude = wgmma_source(products)
+        self._kernel = compile_kernel(path, "fused_render", constants, prelude, self._shared_bytes)
         stream = WeightStream(device, shape, arrays, backward=False)
         stream.launch()
         features = _NOTHING if arrays.frequencies is None else arrays.frequencies
@@ -82,10 +89,10 @@ class HopperRenderer:
         spreads = self._xp.empty(count, np.float32)
         arguments = (columns, rows, offsets, numbers, means, spreads)
         sizes = (np.int32(count), np.int32(len(columns)), np.int32(len(offsets)))
-        blocks = min(self._processors, -(-count // (TILE_ROWS * self._block_tiles)))
+        blocks = min(self._processors, -(-count // (TILE_ROWS * self._tiles)))
         self._kernel(
             (blocks,),
-            (TILE_THREADS * (self._block_tiles + 1),),
+            (self._threads,),
             (*self._network, *arguments, *sizes),
             shared_mem=self._shared_bytes,
         )
@@ -93,3 +100,14 @@ class HopperRenderer:
 
     def close(self) -> None:
         """Do nothing: there is only memory to release."""
+
+
+def _shape(network: NetworkPlan, compute_capability: int) -> PaddedNetwork | None:
+    """Describe a network for blocks with as many tiles as fit; return None if not even one fits."""
+    limit_bytes = shared_limit_bytes(compute_capability)
+    return fitting_network(network, _BLOCK_TILES, _fixed_bytes, limit_bytes, backward=False)
+
+
+def _fixed_bytes(shape: PaddedNetwork) -> int:
+    """Return the shared memory of a block, except its ring of weights, in bytes."""
+    return shape.constants_bytes + shape.block_tiles * shape.tile_bytes + _ALIGNMENT_BYTES

@@ -1,9 +1,9 @@
-// Instructions that C++ has no functions for: barriers in shared memory, copies, and matrix
-// products for tiles of 64 rows, with left operands in shared memory or registers. Every GPU from
-// compute capability 8.0 on has the instructions in this file and in warp_instructions.cuh; the
-// others are in products.cuh of warps/ and hopper/.
+// Matrix products of tiles of 64 rows by 128 threads, with left operands in shared memory or
+// registers, and the barriers and copies that go with them. There are two back-ends with the same
+// names: wgmma.cuh for compute capability 9.0, and mma.cuh for every GPU from 8.0 on. In both, a
+// thread's registers have the same elements of a product.
 //
-// Constants: WARP_PRODUCTS (with mma.sync, for any GPU; else with wgmma, for capability 9.0).
+// Constants: WGMMA (which back-end).
 #pragma once
 #include <cuda_fp16.h>
 #include "../warp_instructions.cuh"
@@ -21,12 +21,6 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, int arrivals) {
 __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                  : "memory");
-}
-
-// Arrives once for this warp, after everything that its lanes have done before.
-__device__ __forceinline__ void arrive_as_warp(uint64_t* barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
 }
 
 // Waits until `threads` threads have arrived at the named barrier; `name` is 1 to 15.
@@ -80,8 +74,20 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     return pair;
 }
 
-#if WARP_PRODUCTS
-#include "../warps/products.cuh"
+// ---- tiles in memory ------------------------------------------------------------------------
+
+// Stores the four 8 x 8 matrices of a warp's rows and of 16 columns in a tile in global memory.
+template <int columns>
+__device__ __forceinline__ void send_matrices(__half* tile, int warp, int lane, int column,
+                                              const uint32_t (&matrices)[4]) {
+    uint32_t* first = reinterpret_cast<uint32_t*>(tile) + 2 * warp * (columns / 8) * 32 + lane;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        __stcs(first + (column / 8 + i % 2 * (columns / 8) + i / 2) * 32, matrices[i]);
+}
+
+#if WGMMA
+#include "wgmma.cuh"
 #else
-#include "../hopper/products.cuh"
+#include "mma.cuh"
 #endif

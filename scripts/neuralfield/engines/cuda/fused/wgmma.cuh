@@ -1,6 +1,5 @@
-// Instructions of compute capability 9.0 alone: bulk copies, and matrix products of a warpgroup
-// (128 threads) with left operands in shared memory or registers. wgmma.py writes the products
-// themselves. warps/products.cuh has the counterparts for other GPUs.
+// The back-end for compute capability 9.0: bulk copies, and matrix products of a warpgroup (128
+// threads). wgmma.py writes the products themselves.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------
@@ -54,6 +53,19 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, int bytes,
             "r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(barrier))
         : "memory");
+}
+
+// Starts a copy for a whole block; `arrived` is for as many arrivals as there are such copies.
+template <int, int>
+__device__ __forceinline__ void start_block_copy(void* to, const void* from, int bytes,
+                                                 uint64_t* arrived) {
+    if (threadIdx.x > 0) return;
+    barrier_expect_bytes(arrived, bytes);
+    bulk_copy(to, from, bytes, arrived);
+}
+
+__device__ __forceinline__ void wait_for_block_copies(uint64_t* arrived) {
+    barrier_wait(arrived, 0);
 }
 
 // Copies data that is read only once, so that the L2 cache evicts it first.
@@ -129,20 +141,8 @@ __device__ __forceinline__ void bulk_stores_done() {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// Adds one to a counter in global memory, once this thread's bulk stores are done.
-__device__ __forceinline__ void count_stored(unsigned* counter) {
-    asm volatile(
-        "fence.proxy.async.global;\n"
-        "red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter)
-        : "memory");
-}
-
-// Waits until a counter has reached `count`; bulk copies then see what was stored before.
-__device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
-    unsigned found;
-    do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
-    } while (found < count);
+// Orders what earlier kernels have stored before this thread's bulk copies.
+__device__ __forceinline__ void fence_global() {
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
@@ -170,17 +170,17 @@ __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane
 
 // ---- matrix products -----------------------------------------------------------------------
 
-__device__ __forceinline__ void wgmma_fence() {
+__device__ __forceinline__ void begin_products() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ void wgmma_commit() {
+__device__ __forceinline__ void commit_products() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 // Waits until at most `pending` of the committed groups are unfinished.
 template <int pending>
-__device__ __forceinline__ void wgmma_wait() {
+__device__ __forceinline__ void wait_for_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 

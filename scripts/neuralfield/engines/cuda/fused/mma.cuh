@@ -1,6 +1,6 @@
-// The counterpart of hopper/products.cuh for every GPU from compute capability 8.0 on, mostly under
-// the same names: copies of 16 bytes by all threads of a block, and products of each warp for its
-// own 16 of a tile's 64 rows. A product is complete when its function returns.
+// The back-end for every GPU from compute capability 8.0 on: copies of 16 bytes by all threads of a
+// block, and products of each warp for its own 16 of a tile's 64 rows. A product is complete when
+// its function returns.
 #pragma once
 
 // ---- copies ---------------------------------------------------------------------------------
@@ -15,6 +15,17 @@ __device__ __forceinline__ void start_copy(void* to, const void* from, int bytes
 #pragma unroll
     for (int i = 0; i < most_bytes; i += threads * 16)
         if (first + i < bytes) copy_16_bytes(target + i, source + i);
+}
+
+// Starts a copy for a whole block; threads need a barrier after the wait.
+template <int most_bytes, int threads>
+__device__ __forceinline__ void start_block_copy(void* to, const void* from, int bytes, uint64_t*) {
+    start_copy<most_bytes, threads>(to, from, bytes);
+}
+
+__device__ __forceinline__ void wait_for_block_copies(uint64_t*) {
+    end_copies();
+    wait_for_copies<0>();
 }
 
 __device__ __forceinline__ void barrier_init_fence() {}
@@ -47,8 +58,9 @@ __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes
                *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + first + i));
 }
 
-// Does nothing, because store_tile has read its source when it returns.
+// Do nothing, because store_tile has read its source when it returns.
 __device__ __forceinline__ void bulk_stores_read() {}
+__device__ __forceinline__ void bulk_stores_done() {}
 
 // Does nothing, because barriers alone order all accesses here.
 __device__ __forceinline__ void fence_shared() {}
@@ -66,23 +78,13 @@ __device__ __forceinline__ void store_matrices(uint32_t tile, int warp, int lane
             : "memory");
 }
 
-// Stores the same in a tile in global memory.
-template <int columns>
-__device__ __forceinline__ void send_matrices(__half* tile, int warp, int lane, int column,
-                                              const uint32_t (&matrices)[4]) {
-    uint32_t* first = reinterpret_cast<uint32_t*>(tile) + 2 * warp * (columns / 8) * 32 + lane;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        __stcs(first + (column / 8 + i % 2 * (columns / 8) + i / 2) * 32, matrices[i]);
-}
-
 // ---- matrix products -----------------------------------------------------------------------
 
-__device__ __forceinline__ void wgmma_fence() {}
-__device__ __forceinline__ void wgmma_commit() {}
+__device__ __forceinline__ void begin_products() {}
+__device__ __forceinline__ void commit_products() {}
 
 template <int pending>
-__device__ __forceinline__ void wgmma_wait() {}
+__device__ __forceinline__ void wait_for_products() {}
 
 template <int count>
 __device__ __forceinline__ void finished_sums(float*) {}
@@ -146,9 +148,9 @@ __device__ __forceinline__ void set_to_zero(float* sums) {
     for (int i = 0; i < columns / 2; ++i) sums[i] = 0.0f;
 }
 
-// The same interface as the structs that wgmma_source in hopper/wgmma.py writes.
+// The same interface as the structs that wgmma.py writes.
 template <int columns>
-struct OperandWgmma {
+struct OperandProduct {
     template <int transposed>
     static __device__ __forceinline__ void add(float* sums, const uint32_t* a, BlockMatrix b) {
         multiply_add<columns, transposed>(sums, a, b);
@@ -162,7 +164,7 @@ struct OperandWgmma {
 };
 
 template <int columns>
-struct Wgmma {
+struct TileProduct {
     template <int transposed>
     static __device__ __forceinline__ void add(float* sums, BlockMatrix a, BlockMatrix b) {
         uint32_t own[4];  // of this warp's 16 rows

@@ -1,57 +1,49 @@
-// Gradients of weights and biases: sums over all points of (values of the layer before) x
-// (gradients), which wide_pass.cu has stored in global memory.
+// The sums of weight_gradients.cu by warpgroups.
 //
-// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. Each of
-// its two consumer warpgroups has 64 of the rows or, if the matrix has at most 64 rows, every other
-// tile. In a third warpgroup, one warp loads tiles, and the other warps add up the gradients of
-// biases, which would delay the matrix products of the consumers. All jobs begin with the tiles
-// that were written last, which the L2 cache still has, and go on to older ones.
-//
-// The kernel does not wait for the whole of wide_pass.cu. It first needs the full waves, which
-// wide_pass.cu counts separately, and adds these up while other blocks still work on the last wave.
+// Each of a block's two consumer warpgroups has 64 of the job's rows or, if the matrix has at most 64
+// rows, every other tile. In a third warpgroup, one warp loads tiles, and the other warps add up the
+// gradients of biases, which would delay the matrix products of the consumers.
 //
 // If all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same tiles:
 // each block loads half of a tile's gradients to both blocks, and sums part of the bias's columns.
 //
-// Partial sums of the jobs are added up in a fixed order by update.cu.
-//
-// Constants: WEIGHT_STAGES, SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (final counts of
-// wide_pass.cu), and those of weight_job.cuh.
-#include "../dependent_launch.cuh"
-#include "../fused/weight_job.cuh"
+// Constants: SHARERS (blocks of a cluster).
+#pragma once
 
 constexpr int CONSUMERS = 256;
 constexpr int BIAS_WARPS = 3;  // in the warpgroup that loads tiles
-
-// The same struct as in wide_pass.cuh.
-struct Counters {
-    unsigned full, last, read;
-};
 
 struct Shared {
     uint64_t filled[WEIGHT_STAGES], emptied[WEIGHT_STAGES];
 };
 
 template <typename Shape>
-__device__ __forceinline__ void bring(Shape, const Job& job, const Tiles& tiles, char* buffer,
-                                      Shared& shared, RingPlace& place) {
+__device__ __forceinline__ void bring(Shape, const Job& job, char* buffer, Shared& shared) {
     constexpr int rows = Shape::rows, columns = Shape::columns;
     constexpr int value_bytes = TILE_POINTS * rows * 2, gradient_bytes = TILE_POINTS * columns * 2;
-    for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
-        const int tile = tiles.newest - i * tiles.step;
+    RingPlace place;
+    fence_global();
+    for (int i = 0; i < job.count; ++i, place.advance(WEIGHT_STAGES)) {
+        const int tile = job.newest - i * job.step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
         barrier_expect_bytes(filled, value_bytes + gradient_bytes);
         const char* values =
-            job.values + (size_t(tile) * job.value_columns + job.first_column) * TILE_POINTS * 2;
-        bulk_copy_once(stage + gradient_bytes, values, value_bytes, filled);
+            job.values + size_t(tile) * job.value_columns * TILE_POINTS * 2 + job.first_column * 16;
+        const bool has_all_rows = job.value_columns == rows;
+        if (has_all_rows)
+            bulk_copy_once(stage + gradient_bytes, values, value_bytes, filled);
+        else
+            for (int part = 0; part < 8; ++part)  // 8 points each
+                bulk_copy_once(stage + gradient_bytes + part * (value_bytes / 8),
+                               values + part * job.value_columns * 16, value_bytes / 8, filled);
         const char* gradients = job.gradients + size_t(tile) * gradient_bytes;
         if (SHARERS > 1) {
             constexpr int share = gradient_bytes / SHARERS;
             const int first = block_of_cluster() * share;
             bulk_copy_to_cluster<SHARERS>(stage + first, gradients + first, share, filled);
-        } else if (job.value_columns == rows)
+        } else if (has_all_rows)
             bulk_copy_once(stage, gradients, gradient_bytes, filled);
         else  // other blocks read the same gradients for their rows
             bulk_copy(stage, gradients, gradient_bytes, filled);
@@ -80,8 +72,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
 
     RingPlace place;
     int previous = -1;
-    const int count = job.full.count + job.last.count;
-    for (int i = 0; i < count; ++i, place.advance(WEIGHT_STAGES)) {
+    for (int i = 0; i < job.count; ++i, place.advance(WEIGHT_STAGES)) {
         barrier_wait(&shared.filled[place.stage], place.parity);
         bool is_own = !alternate || i % 2 == group;
         if (is_own) {
@@ -89,24 +80,24 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
             uint32_t values = gradients + TILE_POINTS * columns * 2;
             if (!alternate) values += group * 1024;
             // a product always reads 64 rows; what it reads behind fewer rows has no effect
-            wgmma_fence();
+            begin_products();
 #pragma unroll
             for (int k = 0; k < TILE_POINTS / 16; ++k)
-                Wgmma<columns>::template add<1>(
+                TileProduct<columns>::template add<1>(
                     sums, block_matrix(values + 2 * k * value_row, value_row, 128),
                     block_matrix(gradients + 2 * k * gradient_row, gradient_row, 128));
-            wgmma_commit();
+            commit_products();
         }
         // Once the product of the tile before is done, its stage is free.
         if (is_own)
-            wgmma_wait<1>();
+            wait_for_products<1>();
         else
-            wgmma_wait<0>();
+            wait_for_products<0>();
         if (previous >= 0) leave(&shared.emptied[previous], lane);
         if (!is_own) leave(&shared.emptied[place.stage], lane);
         previous = is_own ? place.stage : -1;
     }
-    wgmma_wait<0>();
+    wait_for_products<0>();
     finished_sums<columns / 2>(sums);
 
     float* partial = job.weight_partial + (alternate ? group * rows * columns : 0);
@@ -159,10 +150,9 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
         leave(&shared.emptied[place.stage], lane);
         place.advance(WEIGHT_STAGES);
     };
-    const int count = job.full.count + job.last.count;
-    for (int i = 0; i < count; i += parts) {
+    for (int i = 0; i < job.count; i += parts) {
         add_tile(sums[0]);
-        if (Shape::alternate && i + 1 < count) add_tile(sums[parts - 1]);
+        if (Shape::alternate && i + 1 < job.count) add_tile(sums[parts - 1]);
     }
 #pragma unroll
     for (int part = 0; part < parts; ++part)
@@ -180,23 +170,8 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
         }
 }
 
-__device__ __forceinline__ void bring_all(const Job& job, Counters* counters, char* buffer,
-                                          Shared& shared) {
-    RingPlace place;
-    if (job.full.count) {
-        wait_for_count(&counters->full, FULL_COUNT);
-        for_shape(job, [&](auto shape) { bring(shape, job, job.full, buffer, shared, place); });
-    }
-    if (job.last.count) {
-        wait_for_count(&counters->last, LAST_COUNT);
-        for_shape(job, [&](auto shape) { bring(shape, job, job.last, buffer, shared, place); });
-    }
-    wait_for_earlier_kernels();
-    if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
-}
-
 extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CONSUMERS + 128, 1)
-    weight_gradients(const Job* jobs, Counters* counters) {
+    weight_gradients(const Job* jobs) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];
@@ -209,10 +184,11 @@ extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CON
         barrier_init_fence();
     }
     meet<SHARERS>();
+    wait_for_earlier_kernels();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<72>();
         if (threadIdx.x == CONSUMERS)
-            bring_all(job, counters, memory, shared);
+            for_shape(job, [&](auto shape) { bring(shape, job, memory, shared); });
         else if (threadIdx.x >= CONSUMERS + 32 && job.bias_partial)
             for_shape(job, [&](auto shape) { add_up_bias(shape, job, memory, shared); });
     } else {

@@ -1,1 +1,0 @@
-"""The instructions of compute capability 9.0 alone; those of other GPUs are in `warps/`."""
