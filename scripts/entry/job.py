@@ -41,7 +41,7 @@ def run_job(
     codes in `neuralfield.system.errors`.
     """
     job = sys.modules["__main__"].snakemake
-    name = _name_of(job)
+    report = reporter(job)
     with _logging_to(Path(job.log[0])) as log:
         try:
             # until now SIGINT ended the process at once, see workflow/jobs/startup.py
@@ -51,38 +51,34 @@ def run_job(
                 arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
                 memory_mb = job.resources.get("gpu_memory_mb", 0)
                 if job.resources.get("gpu", 0):
-                    share = job.config["gpu_share"]
-                    gpu = claim_gpu(share, lambda line: show_line(f"{name}: {line}"))
+                    gpu = claim_gpu(job.config["gpu_share"], report)
                     log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
                 elif memory_mb:
                     gpu = join_gpu(memory_mb)
                     log.info("GPU, shared: %s", gpu or "the first, because NVML does not answer")
                 main(**arguments)
         except NeuralfieldError as error:
-            log.error("%s", error)
-            show_line(f"{name}: {error}")
+            report(str(error))
             sys.exit(EXIT_CODE_FAILED)
         except Interrupted as pause:
-            log.info("%s", pause)
-            show_line(f"{name}: {pause}")
+            report(str(pause))
             sys.exit(EXIT_CODE_TRY_AGAIN)
         except KeyboardInterrupt:
             log.info("interrupted")
             sys.exit(EXIT_CODE_CTRL_C)
-        except MemoryError as error:
-            log.error("%s", traceback.format_exc())
-            reason = str(error) or "the allocation failed"
-            show_line(
-                f"{name}: out of memory ({reason}); expected enough for this size;"
-                " run fewer jobs at once (--cores 1), or make images, networks or batches smaller"
-            )
-            sys.exit(EXIT_CODE_FAILED)
         except Exception as error:
             log.error("%s", traceback.format_exc())
-            show_line(
-                f"{name}: {type(error).__name__}: {error}; expected no such error, which is a"
-                f" mistake of the program; all of it is in {job.log[0]}"
-            )
+            if isinstance(error, MemoryError):
+                report(
+                    f"out of memory ({str(error) or 'the allocation failed'}); expected enough for"
+                    " this size; run fewer jobs at once (--cores 1), or make images, networks or"
+                    " batches smaller"
+                )
+            else:
+                report(
+                    f"{type(error).__name__}: {error}; expected no such error, which is a mistake"
+                    f" of the program; all of it is in {job.log[0]}"
+                )
             sys.exit(EXIT_CODE_FAILED)
 
 
@@ -108,17 +104,13 @@ def paths_of(files: Any) -> dict[str, Path | list[Path]]:
 
 def reporter(job: Any) -> Callable[[str], None]:
     """Return a function that reports a line to the user, and to the log of a job."""
-    name = _name_of(job)
+    name = " ".join([job.rule, *job.wildcards])
 
     def report(line: str) -> None:
         logging.getLogger(__name__).info("%s", line)
         show_line(f"{name}: {line}")
 
     return report
-
-
-def _name_of(job: Any) -> str:
-    return " ".join([job.rule, *job.wildcards])
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -19,15 +20,14 @@ _SECONDS_BETWEEN_WRITES = 0.5
 _LARGEST_BYTES = 10_000
 
 _SECONDS_BETWEEN_PREVIEWS = 10.0
+_FIRST_PREVIEW_S = {"cpu": 10.0, "gpu": 150.0}
+"""Seconds before the first preview; on a GPU, its kernels may have to be compiled."""
+
 _SHARE_OF_TIME = 0.02
 """Maximum share of the training's time that previews take."""
 
-_PASSES_OF_A_STEP = 3
-"""Cost of a step in forward passes: one forward pass, as in a render, and two backward ones."""
-
-_FIRST_COST_S = {"cpu": 0.2, "gpu": 3.0}
-"""Assumed minimum seconds of the first preview, in which kernels are loaded or, on a GPU, compiled.
-"""
+_MOST_PREVIEW_PX = 512
+"""Maximum length of a preview's longer side."""
 
 
 @dataclass(frozen=True)
@@ -120,64 +120,42 @@ class ProgressFile:
 class Preview:
     """A preview image of a training, written at most every ten seconds.
 
-    A training that ends earlier has no preview. Writing the preview only reads the network, so that
-    the training's result does not depend on it. The file is removed when the training succeeds,
-    because its renders follow, and kept when the training is interrupted.
+    Writing the preview only reads the network, so that the training's result does not depend on it.
     """
 
-    def __init__(
-        self, path: Path, threads: int, *, seconds_between: float = _SECONDS_BETWEEN_PREVIEWS
-    ) -> None:
-        self.path, self.threads, self.seconds_between = path, threads, seconds_between
-        self._started_s = self._last_s = time.monotonic()
-        self._cost_s, self._spent_s = 0.0, 0.0
-        self._has_failed = False
+    def __init__(self, path: Path, threads: int, device_kind: str) -> None:
+        self.path, self.threads = path, threads
+        self._next_s = time.monotonic() + _FIRST_PREVIEW_S[device_kind]
 
     def update(self, trainers: "Sequence[Trainer]") -> None:
         """Write a preview of a single training if it is due; stop writing them after an error."""
-        now_s = time.monotonic()
-        if self._has_failed or now_s - self._last_s < self.seconds_between:
+        started_s = time.monotonic()
+        if started_s < self._next_s:
             return
         (trainer,) = trainers
-        spared_s = _SHARE_OF_TIME * (now_s - self._started_s) - self._spent_s
-        if self.seconds_between and spared_s < (self._cost_s or self._expected_s(trainer)):
-            return
         try:
             self._write(trainer)
         except Exception as error:  # the training continues without previews after any error
-            self._has_failed = True
+            self._next_s = math.inf
             log.info("no preview: %s", error)
-        self._last_s = time.monotonic()
-        self._cost_s = self._last_s - now_s
-        self._spent_s += self._cost_s
-
-    def _expected_s(self, trainer: "Trainer") -> float:
-        """Estimate the seconds of a preview: a third of a step's time, scaled to its points."""
-        task: Any = trainer.task
-        settings, pixels = task.training, task.shape.width * task.shape.height
-        points = min(settings.batch_pixels or pixels, pixels)
-        if settings.supervision == "footprint":
-            points *= settings.footprint_points
-        step_s = trainer.seconds / max(1, trainer.steps_taken)
-        return max(_FIRST_COST_S[trainer.device.kind], step_s * pixels / points / _PASSES_OF_A_STEP)
+            return
+        now_s = time.monotonic()
+        pause_s = (now_s - started_s) / _SHARE_OF_TIME
+        self._next_s = now_s + max(_SECONDS_BETWEEN_PREVIEWS, pause_s)
 
     def _write(self, trainer: "Trainer") -> None:
         # imported here, because most trainings end before their first preview
         from neuralfield.images import ImageData, write_image
-        from neuralfield.rendering.render import render
+        from neuralfield.rendering.render import render, size_for_longer_side
 
         model: Any = trainer.present_model()
-        shape = model.shape
-        values = render(
-            model, shape.width, shape.height, device=trainer.device, samples=1, threads=self.threads
-        )
+        longer = min(max(model.width, model.height), _MOST_PREVIEW_PX)
+        sides = size_for_longer_side(model, longer)
+        values = render(model, *sides, device=trainer.device, samples=1, threads=self.threads)
         mode = "grey" if model.mode == "bilevel" else model.mode
         write_image(self.path, ImageData.from_values(values, mode, 8))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            with contextlib.suppress(OSError):
-                self.path.unlink(missing_ok=True)
+    def remove(self) -> None:
+        """Remove the preview of a training that has ended, because its renders follow."""
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)

@@ -138,18 +138,19 @@ def train_task(
             details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
             progress.row(int(row["step"]), measured, details)
 
-        watchers = [progress.stepped]
+        preview = None
         if log_path and previews:
-            preview = stack.enter_context(Preview(log_path.with_suffix(".preview.png"), cores))
-            watchers.append(preview.update)
+            preview = Preview(log_path.with_suffix(".preview.png"), cores, device.kind)
         run = conditions.execution(
             folder,
             progress=add_row,
             say=progress.say,
             heat=conditions.heat_guard(progress.say),
-            stepped=watchers,
+            stepped=[progress.stepped, *([preview.update] if preview else [])],
         )
         if found:
             run.note(line)
             run.found_settings = found.training
         fit(task, run, publishing(outputs, run), outputs=outputs)
+        if preview:
+            preview.remove()

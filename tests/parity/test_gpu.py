@@ -221,12 +221,12 @@ def test_a_damaged_cache_of_kernels_or_none_does_not_stop_a_training(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["cuda", "tape"])
-def test_previews_change_no_byte_of_a_training(tmp_path, gpu, engine):
-    task, path = test_fit.make_task(), tmp_path / "train.preview.png"
-    with Preview(path, 1, seconds_between=0) as preview:
-        shown = {"device": gpu, "engine": engine, "stepped": [preview.update]}
-        test_fit.train(task, tmp_path / "shown", **shown)
-        assert path.exists()
+def test_previews_change_no_byte_of_a_training(tmp_path, gpu, engine, monkeypatch):
+    monkeypatch.setattr("entry.progress._FIRST_PREVIEW_S", {"gpu": 0.0})
+    task, preview = test_fit.make_task(), Preview(tmp_path / "train.preview.png", 1, "gpu")
+    shown = {"device": gpu, "engine": engine, "stepped": [preview.update]}
+    test_fit.train(task, tmp_path / "shown", **shown)
+    assert preview.path.exists()
     test_fit.train(task, tmp_path / "unseen", device=gpu, engine=engine)
     models = [tmp_path / name / "model.safetensors" for name in ("shown", "unseen")]
     assert test_fit.sha256(models[0]) == test_fit.sha256(models[1])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from test_fit import Stopped, make_task, sha256, train
+from test_fit import make_task, sha256, train
 
 from entry import progress
 from entry.progress import Preview, Progress, ProgressFile, progress_path
@@ -54,44 +54,40 @@ def test_a_progress_that_cannot_be_written_or_read_stops_nothing(tmp_path):
     assert Progress.read(tmp_path / "damaged") is Progress.read(tmp_path / "missing") is None
 
 
+@pytest.fixture
+def preview(tmp_path, monkeypatch):
+    """Return a preview that is written after each call to the engine."""
+    monkeypatch.setattr(progress, "_FIRST_PREVIEW_S", {"cpu": 0.0})
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_PREVIEWS", 0.0)
+    monkeypatch.setattr(progress, "_SHARE_OF_TIME", 1e9)
+    return Preview(tmp_path / "train.preview.png", 1, "cpu")
+
+
 @pytest.mark.parametrize("engine", ["cpu", "tape"])
-def test_previews_change_no_byte_of_a_training(tmp_path, engine):
-    task, path, seen = make_task(), tmp_path / "train.preview.png", []
+def test_previews_change_no_byte_of_a_training(tmp_path, engine, preview):
+    task, seen = make_task(), []
 
     def look(trainers):
-        with Image.open(path) as image:
+        with Image.open(preview.path) as image:
             seen.append((image.size, trainers[0].steps_taken))
 
-    with Preview(path, 1, seconds_between=0) as preview:
-        train(task, tmp_path / "shown", engine=engine, stepped=[preview.update, look])
+    train(task, tmp_path / "shown", engine=engine, stepped=[preview.update, look])
     train(task, tmp_path / "unseen", engine=engine)
     assert len(seen) > 5 and {size for size, _ in seen} == {(task.shape.width, task.shape.height)}
     for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
         assert sha256(tmp_path / "shown" / name) == sha256(tmp_path / "unseen" / name)
-    assert not path.exists(), "renders follow"
-
-
-def test_a_preview_stays_where_a_training_is_stopped(tmp_path):
-    def stop(trainers):
-        raise Stopped
-
-    path = tmp_path / "train.preview.png"
-    with pytest.raises(Stopped), Preview(path, 1, seconds_between=0) as preview:
-        train(make_task(), tmp_path / "stopped", stepped=[preview.update, stop])
-    assert path.exists()
 
 
 def test_previews_take_a_fiftieth_of_the_time_at_the_most(tmp_path, monkeypatch):
     now, written = [0.0], []
     monkeypatch.setattr("entry.progress.time.monotonic", lambda: now[0])
-    preview: Any = Preview(tmp_path / "train.preview.png", 1)
+    preview: Any = Preview(tmp_path / "train.preview.png", 1, "cpu")
 
     def write(trainer):
         written.append(now[0])
         now[0] += 2.0
 
     monkeypatch.setattr(preview, "_write", write)
-    monkeypatch.setattr(preview, "_expected_s", lambda trainer: 0.2)
     while now[0] < 500:
         now[0] += 0.2
         preview.update([None])
@@ -99,10 +95,10 @@ def test_previews_take_a_fiftieth_of_the_time_at_the_most(tmp_path, monkeypatch)
     assert 4 <= len(written) <= 5, "two seconds each"
 
 
-def test_a_preview_that_fails_is_not_tried_again(tmp_path, caplog):
-    path = tmp_path / "file" / "train.preview.png"
-    path.parent.write_text("no folder")
-    with caplog.at_level("INFO"), Preview(path, 1, seconds_between=0) as preview:
+def test_a_preview_that_fails_is_not_tried_again(tmp_path, caplog, preview):
+    preview.path = tmp_path / "file" / "train.preview.png"
+    preview.path.parent.write_text("no folder")
+    with caplog.at_level("INFO"):
         train(make_task(), tmp_path / "run", stepped=[preview.update])
     assert sum("no preview" in line for line in caplog.messages) == 1
     assert json.loads((tmp_path / "run/training.json").read_text())["notes"] == []
