@@ -12,7 +12,7 @@ from neuralfield.engines.cuda.fused.narrow_pass import NarrowPass
 from neuralfield.engines.cuda.fused.wgmma import uses_wgmma
 from neuralfield.engines.cuda.fused.wide_pass import WidePass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.kernel_plan import batch_plan, network_plan
+from neuralfield.engines.kernel_plan import NotCovered, batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import gpu_is_present, select_device, to_host
@@ -104,7 +104,11 @@ def reference_gradients(field, settings):
 def make_cuda_engine(gpu, monkeypatch, pass_type, precision, objective):
     plans = network_plan(objective.network), batch_plan(objective)
     capability = int(gpu.xp.cuda.Device().compute_capability)
-    reason = pass_type.unsupported_reason(*plans, precision, capability)
+    try:
+        pass_type.require_kernels(*plans, precision, capability)
+        reason = ""
+    except NotCovered as lacking:
+        reason = str(lacking)
     is_portable = pass_type in PORTABLE
     if is_portable and not uses_wgmma(capability):
         reason = "the same as the pass itself"

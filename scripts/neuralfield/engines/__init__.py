@@ -102,8 +102,6 @@ def _with_kernels(
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda import field_engine
 
-    if reason := field_engine.unsupported_reason(objective, precision, device):
-        raise NotCovered(reason)
     return field_engine.CudaEngine(objective, device, precision)
 
 

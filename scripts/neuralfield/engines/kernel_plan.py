@@ -39,6 +39,11 @@ class NotCovered(Exception):
     """The reason why kernels cannot serve a network or a training; the tape serves all."""
 
 
+def no_kernels_for(part: str) -> NotCovered:
+    """Make the exception for a part of a network or a training without kernels."""
+    return NotCovered(f"there are no kernels for {part}")
+
+
 @dataclass(frozen=True)
 class LayerPlan:
     """One layer; `activation` is None for the last one.
@@ -92,13 +97,13 @@ class NetworkPlan:
         last = self.levels[-1]
         return last.start + last.rows, self.layers[0].fan_in // len(self.levels)
 
-    def unsupported_reason(self, precision: str = "float32") -> str | None:
-        """Return the reason why the network cannot be computed in mixed precision, or None."""
+    def require_16_bits(self) -> None:
+        """Raise `NotCovered` if the network cannot be computed in mixed precision."""
         wavelets = [layer for layer in self.layers[:-1] if layer.wavelet_scale]
-        is_steep = any(_MOST_FREQUENCIES * w.wavelet_scale < w.frequency for w in wavelets)
-        if precision == "mixed" and is_steep:
-            return f"wavelets of a frequency above {_MOST_FREQUENCIES} times their scale in 16 bits"
-        return None
+        if any(_MOST_FREQUENCIES * w.wavelet_scale < w.frequency for w in wavelets):
+            raise no_kernels_for(
+                f"wavelets of a frequency above {_MOST_FREQUENCIES} times their scale in 16 bits"
+            )
 
     def constants(self) -> dict[str, Any]:
         return {
@@ -167,7 +172,7 @@ def network_plan(network: CoordinateNetwork) -> NetworkPlan:
     ]
     for kind, part, known in parts:
         if part not in known:
-            raise NotCovered(f"there are no kernels for the {kind} {part}")
+            raise no_kernels_for(f"the {kind} {part}")
     layers = tuple(map(_layer_plan, network.layers, [*network.activations, None]))
     levels = network.encoding.levels if isinstance(network.encoding, HashEncoding) else ()
     names = tuple(network.parameters)

@@ -1,5 +1,6 @@
 """Renderers of pixels, with one interface, so that `render` does not depend on their kind."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -80,13 +81,12 @@ def _with_kernels(
     # imported here, because only jobs on a GPU need these many modules
     from neuralfield.engines.cuda.buffers import NetworkArrays
     from neuralfield.engines.cuda.launch import compute_capability
-    from neuralfield.engines.cuda.portable import layer_forward
-    from neuralfield.rendering import fused_renderer
+    from neuralfield.engines.cuda.portable.layer_forward import require_layer_kernels
+    from neuralfield.rendering.fused_renderer import FusedRenderer
     from neuralfield.rendering.layer_values import LayerPixels, LayerValues
 
     plan, capability = network_plan(network), compute_capability(device)
-    if reason := layer_forward.unsupported_reason(plan, capability):
-        raise NotCovered(reason)
+    require_layer_kernels(plan, capability)
     tensors = {name: tensor.data for name, tensor in network.parameters.items()}
     if plan.complex_tensors:
         tensors = real_parameters(plan.complex_tensors, tensors)
@@ -95,7 +95,8 @@ def _with_kernels(
     offsets = dict(zip(tensors, starts, strict=False))
     arrays = NetworkArrays(parameters, offsets, network.buffers.get("encoding.frequencies"))
     is_mixed = model.metadata.get("precision") == "mixed"
-    if is_mixed and fused_renderer.unsupported_reason(plan, capability) is None:
-        return fused_renderer.FusedRenderer(device, plan, arrays, (model.width, model.height))
+    if is_mixed:
+        with suppress(NotCovered):
+            return FusedRenderer(device, plan, arrays, (model.width, model.height))
     layers = LayerValues(device, plan, arrays, "mixed" if is_mixed else "float32")
     return LayerPixels(device, layers, network.encoding)

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from neuralfield.engines.cuda.buffers import NetworkArrays
-from neuralfield.engines.cuda.fused import padded_network
 from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
     WeightStream,
     fitting_network,
     parameter_offsets,
+    require_fused_kernels,
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.fused.wgmma import uses_wgmma, wgmma_source
 from neuralfield.engines.cuda.launch import compute_capability, processor_count
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import TILE_ROWS, NetworkPlan, no_kernels_for
 from neuralfield.system.device import Array, Device
 
 _BLOCK_TILES = {64: 6, 128: 4, 256: 2}
@@ -31,19 +31,10 @@ _ALIGNMENT_BYTES = 256
 """Maximum number of bytes of shared memory that are lost to alignment."""
 
 
-def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Return why this kernel cannot render a network trained in mixed precision, or None."""
-    if network.encoding == "hashgrid":
-        return "hash grids"
-    reason = padded_network.unsupported_reason(network, "mixed", compute_capability)
-    if reason is None and _shape(network, compute_capability) is None:
-        return "layers that do not fit on a multiprocessor"
-    return reason
-
-
 class FusedRenderer:
     """See `neuralfield.rendering.Renderer`; parameters are read only once, by the constructor.
 
+    It is for networks that were trained in mixed precision, and `NotCovered` is raised for others.
     `training_size_px` is the size of the training image, whose corners the encoding uses.
     """
 
@@ -57,8 +48,10 @@ class FusedRenderer:
         self._xp = device.xp
         self._channels = network.layers[-1].fan_out
         capability = compute_capability(device)
+        if network.encoding == "hashgrid":
+            raise no_kernels_for("hash grids")
+        require_fused_kernels(network, "mixed", capability)
         wgmma, shape = uses_wgmma(capability), _shape(network, capability)
-        assert shape is not None
         self._tiles, self._processors = shape.block_tiles, processor_count(device)
         self._threads = TILE_THREADS * (shape.block_tiles + wgmma)  # others load weights
         stages, self._shared_bytes = shape.ring(
@@ -102,8 +95,8 @@ class FusedRenderer:
         """Do nothing: there is only memory to release."""
 
 
-def _shape(network: NetworkPlan, compute_capability: int) -> PaddedNetwork | None:
-    """Describe a network for blocks with as many tiles as fit; return None if not even one fits."""
+def _shape(network: NetworkPlan, compute_capability: int) -> PaddedNetwork:
+    """Describe a network for blocks with as many tiles as fit."""
     limit_bytes = shared_limit_bytes(compute_capability)
     return fitting_network(network, _BLOCK_TILES, _fixed_bytes, limit_bytes, backward=False)
 

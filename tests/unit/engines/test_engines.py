@@ -15,8 +15,9 @@ from make_objective import make_objective
 from neuralfield.engines import EngineBatch, make_engine
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
 from neuralfield.engines.cuda import field_engine as cuda_engine
+from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.fused.padded_network import PaddedNetwork
-from neuralfield.engines.kernel_plan import network_plan
+from neuralfield.engines.kernel_plan import batch_plan, network_plan
 from neuralfield.engines.tape import TapeEngine
 from neuralfield.fields import ImageShape, Siren, build_field
 from neuralfield.fields.coordinate_network import Identity
@@ -159,7 +160,10 @@ def test_a_network_without_kernels_goes_to_the_tape(kind, width):
     ],
 )
 def test_a_gpu_has_kernels_for_fields_and_optimizers(settings):
-    assert cuda_engine.unsupported_reason(make_objective(**settings), "auto", GPU) is None
+    objective = make_objective(**settings)
+    recorded_engine.require_kernels(objective, "auto", GPU)
+    plans = network_plan(objective.network), batch_plan(objective)
+    cuda_engine._choose_pass(*plans, "auto", 90)
 
 
 CUBIC = SimpleNamespace(name="cubic", steepness=1.0)

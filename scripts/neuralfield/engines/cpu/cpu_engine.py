@@ -17,7 +17,14 @@ from neuralfield.engines.cpu.cut import Cut
 from neuralfield.engines.cpu.encoding import GridGradient, kernel_network
 from neuralfield.engines.cpu.update import COVERED, Update, working_bytes
 from neuralfield.engines.flat_arrays import flatten_parameters
-from neuralfield.engines.kernel_plan import LOSSES, OUTPUTS, NetworkPlan, NotCovered, network_plan
+from neuralfield.engines.kernel_plan import (
+    LOSSES,
+    OUTPUTS,
+    NetworkPlan,
+    NotCovered,
+    network_plan,
+    no_kernels_for,
+)
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.images.coordinates import pixel_centres
 from neuralfield.nn.optimizers import unclipped
@@ -165,9 +172,9 @@ def _require_kernels(objective: ImageObjective, precision: str, device: Device) 
     if precision == "float64":
         raise NotCovered("the cpu engine computes in float32, not in float64")
     if objective.loss not in LOSSES:
-        raise NotCovered(f"there are no kernels for the loss {objective.loss}")
+        raise no_kernels_for(f"the loss {objective.loss}")
     if not isinstance(optimizer, COVERED):
-        raise NotCovered(f"there are no kernels for the optimizer {type(optimizer).__name__}")
+        raise no_kernels_for(f"the optimizer {type(optimizer).__name__}")
     require_numba()
 
 

@@ -9,12 +9,7 @@ from neuralfield.engines.cuda.fused.wide_pass import WidePass
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.portable.complex_pass import make_pass
 from neuralfield.engines.cuda.portable.layer_pass import LayerPass
-from neuralfield.engines.cuda.recorded_engine import (
-    RecordedEngine,
-    Stages,
-    made_in_memory,
-    not_covered,
-)
+from neuralfield.engines.cuda.recorded_engine import RecordedEngine, Stages, made_in_memory
 from neuralfield.engines.cuda.recorded_steps import named_range
 from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
@@ -25,8 +20,10 @@ from neuralfield.engines.kernel_plan import (
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
+    NotCovered,
     batch_plan,
     network_plan,
+    no_kernels_for,
 )
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_objective import ImageObjective
@@ -44,15 +41,15 @@ _REMEDY = "use smaller batches (training: batch_pixels) or a smaller image (imag
 class CudaEngine(RecordedEngine):
     """Takes training steps of a field, with a network in float32, entirely on the GPU.
 
-    The objective's parameters and the optimizer's state become views of flat arrays. A
-    `ResourceError` is raised if the GPU has too little memory.
+    The objective's parameters and the optimizer's state become views of flat arrays. `NotCovered`
+    is raised if there are no kernels for the objective, and `ResourceError` if the GPU has too
+    little memory. For `precision` see `make_engine`.
     """
 
     def __init__(self, objective: ImageObjective, device: Device, precision: str) -> None:
+        recorded_engine.require_kernels(objective, precision, device)
         network, batch = network_plan(objective.network), batch_plan(objective)
-        chosen = _choose_pass(network, batch, precision, compute_capability(device))
-        assert not isinstance(chosen, str), chosen
-        pass_type, precision = chosen
+        pass_type, precision = _choose_pass(network, batch, precision, compute_capability(device))
         with made_in_memory(objective, device, _data_bytes(objective, batch), _REMEDY):
             with named_range(device.xp.cuda, "compile"), compiled_together(device):
                 buffers = _make_buffers(objective, batch, device)
@@ -70,44 +67,26 @@ def _make_stages(objective: ImageObjective, pass_type: _PassType, given: PassArg
     return Stages(sampling, own_pass, update)
 
 
-def unsupported_reason(objective: ImageObjective, precision: str, device: Device) -> str | None:
-    """Return the reason why the cuda engine does not cover an objective, or None; for `precision`
-    see `make_engine`.
-    """
-    found = recorded_engine.unsupported_reason(objective, precision, device)
-    if found is not None:
-        return found
-    network, batch = network_plan(objective.network), batch_plan(objective)
-    part = _unsupported_part(network, batch)
-    if part is None:
-        chosen = _choose_pass(network, batch, precision, compute_capability(device))
-        part = chosen if isinstance(chosen, str) else None
-    return None if part is None else not_covered(part)
-
-
-def _unsupported_part(network: NetworkPlan, batch: BatchPlan) -> str | None:
-    """Return the name of a part that no pass has code for, or None."""
-    if batch.loss not in LOSSES:
-        return f"the loss {batch.loss}"
-    if batch.points > TILE_ROWS:
-        return f"more than {TILE_ROWS} points a pixel"
-    if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
-        return f"grids of {prod(network.table_shape):,} numbers"
-    return network.unsupported_reason()
-
-
 def _choose_pass(
     network: NetworkPlan, batch: BatchPlan, precision: str, capability: int
-) -> tuple[_PassType, str] | str:
-    """Choose a pass and its precision, or return the reason why there is none."""
-    reasons = []
+) -> tuple[_PassType, str]:
+    """Choose a pass and its precision; raise `NotCovered` if there is none."""
+    if batch.loss not in LOSSES:
+        raise no_kernels_for(f"the loss {batch.loss}")
+    if batch.points > TILE_ROWS:
+        raise no_kernels_for(f"more than {TILE_ROWS} points a pixel")
+    if network.levels and prod(network.table_shape) >= _MOST_NUMBERS:
+        raise no_kernels_for(f"grids of {prod(network.table_shape):,} numbers")
+    reason = NotCovered()
     for candidate in ("mixed", "float32") if precision == "auto" else (precision,):
         for pass_type in _PASSES:
-            reason = pass_type.unsupported_reason(network, batch, candidate, capability)
-            if reason is None:
+            try:
+                pass_type.require_kernels(network, batch, candidate, capability)
+            except NotCovered as lacking:
+                reason = lacking
+            else:
                 return pass_type, candidate
-            reasons.append(reason)
-    return reasons[-1]
+    raise reason
 
 
 def _data_bytes(objective: ImageObjective, batch: BatchPlan) -> int:

@@ -14,7 +14,7 @@ from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.stages.sampling import SamplingStage
 from neuralfield.engines.cuda.stages.update import UpdateStage, working_bytes
-from neuralfield.engines.kernel_plan import SCHEDULES
+from neuralfield.engines.kernel_plan import SCHEDULES, NotCovered, no_kernels_for
 from neuralfield.nn.optimizers import Adam, Muon, Sgd, unclipped
 from neuralfield.system.device import Device, require_memory
 from neuralfield.system.errors import ResourceError
@@ -93,27 +93,22 @@ class RecordedEngine:
             stages.update.launch()
 
 
-def unsupported_reason(objective: Objective, precision: str, device: Device) -> str | None:
-    """Return a reason against the cuda engine that holds for every kind of task, or None."""
+def require_kernels(objective: Objective, precision: str, device: Device) -> None:
+    """Raise `NotCovered` if the cuda engine cannot train on a device or update the parameters."""
     if device.kind != "gpu":
-        return "the cuda engine needs a GPU"
+        raise NotCovered("the cuda engine needs a GPU")
     if precision == "float64":
-        return "the cuda engine computes in mixed precision or float32, not in float64"
+        computes = "the cuda engine computes in mixed precision or float32, not in float64"
+        raise NotCovered(computes)
     capability = compute_capability(device)
     if capability < _LEAST_CAPABILITY:
         found = f"{capability // 10}.{capability % 10}"
-        return f"the cuda engine needs compute capability 7.5, this GPU has {found}"
+        raise NotCovered(f"the cuda engine needs compute capability 7.5, this GPU has {found}")
     optimizer = unclipped(objective.optimizer)
     if not isinstance(optimizer, Adam | Muon | Sgd):
-        return not_covered(f"the optimizer {type(optimizer).__name__}")
+        raise no_kernels_for(f"the optimizer {type(optimizer).__name__}")
     if objective.schedule.name not in SCHEDULES:
-        return not_covered(f"the schedule {objective.schedule.name}")
-    return None
-
-
-def not_covered(part: str) -> str:
-    """Return the message that the engine has no kernels for something."""
-    return f"there are no kernels for {part}"
+        raise no_kernels_for(f"the schedule {objective.schedule.name}")
 
 
 @contextmanager

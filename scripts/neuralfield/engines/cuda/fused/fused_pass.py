@@ -1,6 +1,5 @@
 """The base class of the fused passes: weights as a stream, and gradients as partial sums."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,11 +10,10 @@ from neuralfield.engines.cuda.fused.padded_network import (
     WeightStream,
     addresses,
     parameter_offsets,
-    unsupported_reason,
 )
 from neuralfield.engines.cuda.fused.wgmma import uses_wgmma
 from neuralfield.engines.cuda.launch import compute_capability
-from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, BatchPlan, LayerPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, LayerPlan
 from neuralfield.system.device import Array
 
 
@@ -49,21 +47,6 @@ class FusedPass(Pass):
         self._parts_of: dict[int, tuple[Array, Array]] = {}
         """Partial sums of the gradients of weight and bias, for each layer with a matrix."""
         self.loss_partials = self._zeros((blocks, 2), "float64")
-
-    @classmethod
-    def unsupported_reason(
-        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
-    ) -> str | None:
-        reason = unsupported_reason(network, precision, compute_capability)
-        return reason or cls._lacking(network, batch, compute_capability)
-
-    @classmethod
-    @abstractmethod
-    def _lacking(
-        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
-    ) -> str | None:
-        """Name what this pass, unlike other fused passes, has no code or memory for, or return
-        None."""
 
     def partial_gradients(self) -> list[PartialGradient]:
         unit = 1 / (MIXED_GRADIENT_SCALE * self.batch.pixels * self.batch.channels)

@@ -9,6 +9,7 @@ from neuralfield.engines.cuda.fused.fused_pass import FusedPass, vector_count
 from neuralfield.engines.cuda.fused.padded_network import (
     TILE_THREADS,
     PaddedNetwork,
+    require_fused_kernels,
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.fused.wgmma import operand_wgmma_source, wgmma_source
@@ -26,6 +27,7 @@ from neuralfield.engines.kernel_plan import (
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
+    no_kernels_for,
 )
 from neuralfield.system.device import Array
 
@@ -47,7 +49,6 @@ class NarrowPass(FusedPass):
 
     def __init__(self, given: PassArguments) -> None:
         block_tiles = _block_tiles(given.network, compute_capability(given.device))
-        assert block_tiles is not None
         shape = _narrow_network(given.network, block_tiles)
         blocks = min(processor_count(given.device), given.batch.tiles)
         super().__init__(given, shape, blocks, backward=False)
@@ -80,19 +81,18 @@ class NarrowPass(FusedPass):
             self._add_grids(features, gradients)
 
     @classmethod
-    def _lacking(
-        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
-    ) -> str | None:
+    def require_kernels(
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> None:
+        require_fused_kernels(network, precision, compute_capability)
         if network.complex_tensors:
-            return "complex numbers"
+            raise no_kernels_for("complex numbers")
         shape = _narrow_network(network, 1)
         if shape.widest > _WIDEST:
-            return f"a layer of {shape.widest} values, more than {_WIDEST}"
+            raise no_kernels_for(f"a layer of {shape.widest} values, more than {_WIDEST}")
         if not shape.matrices:
-            return "a single hidden layer of two coordinates"
-        if _block_tiles(network, compute_capability) is None:
-            return "gradients that do not fit on a multiprocessor"
-        return None
+            raise no_kernels_for("a single hidden layer of two coordinates")
+        _block_tiles(network, compute_capability)
 
     def partial_gradients(self) -> list[PartialGradient]:
         of_layers = super().partial_gradients()
@@ -113,14 +113,14 @@ class NarrowPass(FusedPass):
         self._launches += self._table.launches(gradients, buffers.inputs, rows, is_last=True)
 
 
-def _block_tiles(network: NetworkPlan, compute_capability: int) -> int | None:
-    """Count the tiles that a block can work on at once, or return None if not even one fits."""
+def _block_tiles(network: NetworkPlan, compute_capability: int) -> int:
+    """Count the tiles that a block can work on at once; raise `NotCovered` if not even one fits."""
     limit_bytes = shared_limit_bytes(compute_capability)
     for block_tiles, most_sums in _MOST_SUMS.items():
         shape = _narrow_network(network, block_tiles)
         if _sums(shape) <= most_sums and _block_bytes(shape) <= limit_bytes:
             return block_tiles
-    return None
+    raise no_kernels_for("gradients that do not fit on a multiprocessor")
 
 
 def _sums(shape: PaddedNetwork) -> int:

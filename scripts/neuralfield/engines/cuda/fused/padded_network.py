@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralfield.engines.cuda.buffers import NetworkArrays, WeightCopy
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.kernel_plan import ACTIVATIONS, TILE_ROWS, NetworkPlan
+from neuralfield.engines.kernel_plan import ACTIVATIONS, TILE_ROWS, NetworkPlan, no_kernels_for
 from neuralfield.system.device import Array, Device
 
 TILE_THREADS = 128
@@ -43,29 +43,27 @@ def shared_limit_bytes(compute_capability: int) -> int:
     return 1024 * _SHARED_KIB.get(compute_capability, _LEAST_SHARED_KIB)
 
 
-def unsupported_reason(network: NetworkPlan, precision: str, compute_capability: int) -> str | None:
-    """Return why fused kernels do not support a network, or None; a capability of 90 is 9.0."""
+def require_fused_kernels(network: NetworkPlan, precision: str, compute_capability: int) -> None:
+    """Raise `NotCovered` if fused kernels cannot compute a network; a capability of 90 is 9.0."""
     widest = max(layer.values_out for layer in network.layers)
     if network.has_features:
         widest = max(widest, network.layers[0].fan_in)
     if any(layer.activation == "product" for layer in network.layers):
-        return "products of linear maps"
+        raise no_kernels_for("products of linear maps")
     if compute_capability < _LEAST_CAPABILITY:
-        return f"compute capability {compute_capability / 10}, less than 8.0"
+        raise no_kernels_for(f"compute capability {compute_capability / 10}, less than 8.0")
     if precision != "mixed":
-        return f"precision {precision}, not mixed"
-    reason = network.unsupported_reason(precision)
-    if reason is not None:
-        return reason
+        raise no_kernels_for(f"precision {precision}, not mixed")
+    network.require_16_bits()
     if widest > _WIDEST:
-        return f"a layer of {widest} values, more than {_WIDEST}"
+        raise no_kernels_for(f"a layer of {widest} values, more than {_WIDEST}")
     if not 2 <= len(network.layers) <= _MOST_LAYERS:
-        return f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}"
+        raise no_kernels_for(f"{len(network.layers)} layers, not 2 to {_MOST_LAYERS}")
     if len({(layer.activation, layer.wavelet_scale) for layer in network.layers[:-1]}) > 1:
-        return "different activations"
+        raise no_kernels_for("different activations")
     if network.layers[-1].fan_out > _MOST_CHANNELS:
-        return f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
-    return None
+        channels = f"{network.layers[-1].fan_out} channels, more than {_MOST_CHANNELS}"
+        raise no_kernels_for(channels)
 
 
 class PaddedNetwork:
@@ -154,9 +152,10 @@ def fitting_network(
     limit_bytes: int,
     *,
     backward: bool,
-) -> PaddedNetwork | None:
+) -> PaddedNetwork:
     """Describe a network for blocks with as many tiles as fit beside a ring of weights, at most
-    `block_tiles`; return None if not even one fits. For `fixed_bytes`, see `PaddedNetwork.ring`."""
+    `block_tiles`; raise `NotCovered` if not even one fits. For `fixed_bytes`, see
+    `PaddedNetwork.ring`."""
     for fewer in range(max(block_tiles.values())):
         tiles = {widest: max(1, count - fewer) for widest, count in block_tiles.items()}
         shape = PaddedNetwork(network, tiles)
@@ -164,7 +163,7 @@ def fitting_network(
         chunks, _ = shape.ring(0, _ALL_CHUNKS_BYTES, backward=backward)
         if stages >= min(chunks, _LEAST_STAGES) and shared_bytes <= limit_bytes:
             return shape
-    return None
+    raise no_kernels_for("layers that do not fit on a multiprocessor")
 
 
 class WeightStream:

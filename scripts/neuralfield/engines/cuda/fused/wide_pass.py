@@ -20,12 +20,19 @@ from neuralfield.engines.cuda.fused.padded_network import (
     addresses,
     fitting_network,
     padded,
+    require_fused_kernels,
     shared_limit_bytes,
 )
 from neuralfield.engines.cuda.fused.wgmma import wgmma_source
 from neuralfield.engines.cuda.launch import compute_capability, processor_count
 from neuralfield.engines.cuda.source import compile_kernel
-from neuralfield.engines.kernel_plan import MIXED_GRADIENT_SCALE, TILE_ROWS, BatchPlan, NetworkPlan
+from neuralfield.engines.kernel_plan import (
+    MIXED_GRADIENT_SCALE,
+    TILE_ROWS,
+    BatchPlan,
+    NetworkPlan,
+    no_kernels_for,
+)
 
 _MOST_BYTES = 24 << 30
 """Maximum number of bytes of all layers' values and gradients, which are in memory at the same
@@ -68,26 +75,23 @@ class WidePass(FusedPass):
         capability = compute_capability(given.device)
         self._shared_limit_bytes = shared_limit_bytes(capability)
         shape = _shape(given.network, self._shared_limit_bytes)
-        assert shape is not None
         blocks = min(self._processors, given.batch.tiles)
         super().__init__(given, shape, blocks, backward=True)
         self._set_up_pass()
         self._set_up_weight_gradients()
 
     @classmethod
-    def _lacking(
-        cls, network: NetworkPlan, batch: BatchPlan, compute_capability: int
-    ) -> str | None:
+    def require_kernels(
+        cls, network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
+    ) -> None:
+        require_fused_kernels(network, precision, compute_capability)
         if network.encoding == "hashgrid":
-            return "hash grids"
+            raise no_kernels_for("hash grids")
         shape = _shape(network, shared_limit_bytes(compute_capability))
-        if shape is None:
-            return "layers that do not fit on a multiprocessor"
         values = sum(shape.fan_in(index) + shape.widths[index] for index in shape.matrices)
         needed_bytes = 2 * batch.rows * values
         if needed_bytes > _MOST_BYTES:
-            return f"a batch whose layers take {needed_bytes / 2**30:.0f} GiB"
-        return None
+            raise no_kernels_for(f"a batch whose layers take {needed_bytes / 2**30:.0f} GiB")
 
     def _set_up_pass(self) -> None:
         batch, shape = self.batch, self._shape
@@ -226,7 +230,7 @@ def share_processors(works: Sequence[tuple[int, int]], tiles: int, processors: i
     return shares
 
 
-def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork | None:
+def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork:
     return fitting_network(network, _BLOCK_TILES, _pass_fixed_bytes, limit_bytes, backward=True)
 
 

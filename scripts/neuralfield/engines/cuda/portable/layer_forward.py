@@ -15,6 +15,7 @@ from neuralfield.engines.kernel_plan import (
     ACTIVATIONS_WITH_KEPT_DERIVATIVES,
     LayerPlan,
     NetworkPlan,
+    no_kernels_for,
 )
 from neuralfield.system.device import Array, Device
 
@@ -80,18 +81,16 @@ def tile_side(*widths: int) -> int:
     return 64 if any(width % 128 for width in widths) else 128
 
 
-def unsupported_reason(network: NetworkPlan, compute_capability: int) -> str | None:
-    """Return why the portable kernels do not support a network, or None if they do; a
-    `compute_capability` of 75 is 7.5.
+def require_layer_kernels(network: NetworkPlan, compute_capability: int) -> None:
+    """Raise `NotCovered` if the portable kernels cannot compute a network; a `compute_capability`
+    of 75 is 7.5.
     """
     if compute_capability < 75:
-        return "a GPU with compute capability below 7.5"
+        raise no_kernels_for("a GPU with compute capability below 7.5")
     if max(max(layer.fan_in, layer.values_out) for layer in network.layers) > MAX_WIDTH:
-        return f"a layer wider than {MAX_WIDTH}"
-    first = network.layers[0]
-    if first.activation == "product" and not network.has_features:
-        return "products of linear maps of the coordinates"
-    return None
+        raise no_kernels_for(f"a layer wider than {MAX_WIDTH}")
+    if network.layers[0].activation == "product" and not network.has_features:
+        raise no_kernels_for("products of linear maps of the coordinates")
 
 
 def whole_blocks(rows: int) -> int:

@@ -15,8 +15,8 @@ from neuralfield.engines.cuda.portable.grid_gradient import (
 from neuralfield.engines.cuda.portable.layer_forward import (
     BLOCK_ROWS,
     LayerForward,
+    require_layer_kernels,
     tile_side,
-    unsupported_reason,
     whole_blocks,
 )
 from neuralfield.engines.cuda.source import compile_kernel
@@ -26,6 +26,7 @@ from neuralfield.engines.kernel_plan import (
     TILE_ROWS,
     BatchPlan,
     NetworkPlan,
+    no_kernels_for,
 )
 from neuralfield.system.device import Array
 
@@ -76,15 +77,15 @@ class LayerPass(Pass):
             self._launches += self._chunk(start)
 
     @staticmethod
-    def unsupported_reason(
+    def require_kernels(
         network: NetworkPlan, batch: BatchPlan, precision: str, compute_capability: int
-    ) -> str | None:
-        """Return why this pass cannot be used, or None; a compute capability of 75 is 7.5."""
-        reason = network.unsupported_reason(precision)
-        reason = reason or unsupported_reason(network, compute_capability)
-        if reason is None and not 1 <= batch.channels <= 4:
-            return f"{batch.channels} channels"
-        return reason
+    ) -> None:
+        """Raise `NotCovered` if this pass cannot be used; a compute capability of 75 is 7.5."""
+        if precision == "mixed":
+            network.require_16_bits()
+        require_layer_kernels(network, compute_capability)
+        if not 1 <= batch.channels <= 4:
+            raise no_kernels_for(f"{batch.channels} channels")
 
     def partial_gradients(self) -> list[PartialGradient]:
         return [self._partials[name] for name in self._network.parameter_names]
