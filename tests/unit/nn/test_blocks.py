@@ -1,7 +1,5 @@
 """Batches of an image's pixels contain one pixel of each of its blocks."""
 
-from math import gcd
-
 import numpy as np
 import pytest
 
@@ -54,13 +52,6 @@ def test_every_place_of_a_block_is_as_likely_in_any_step():
     counts = np.bincount(sampled, minlength=96)
     assert counts.sum() == 2400
     assert ((counts - 25) ** 2 / 25).sum() < 88 + 4 * np.sqrt(2 * 88)
-
-
-def test_pixels_of_two_steps_are_far_apart():
-    strides = {1: 1, 2: 1, 3: 1, 24: 17, 390: 241, 600_000_000: 370_820_393}
-    for size, stride in strides.items():
-        assert stride_of(size) == stride
-        assert gcd(size, stride) == 1
 
 
 def test_pixels_differ_by_seed_and_do_not_depend_on_the_steps_before():

@@ -44,11 +44,6 @@ def test_a_small_epsilon_moves_weights_of_small_gradients_too(name):
     np.testing.assert_allclose(moved, [0.1, -0.1], rtol=1e-4)
 
 
-def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient():
-    moved = np.array([1.0, -2.0]) - walk("adam", [0.1], [[1e-3, -1e3]])
-    np.testing.assert_allclose(moved, [0.1, -0.1], rtol=1e-4)
-
-
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
 def test_orthogonalised_matrices_have_singular_values_of_about_one(shape):
     matrix = np.random.default_rng(1).normal(size=shape)
@@ -76,14 +71,6 @@ def test_muon_moves_hidden_matrices_as_far_as_adam_and_leaves_the_rest_to_it():
     moved = after["muon"]["hidden"] - start["hidden"]
     # elements of a nearly orthogonal matrix have a root mean square of 1 / sqrt(the longer side)
     assert np.sqrt((moved**2).mean()) == pytest.approx(0.2 * 0.01, rel=0.2)
-    assert set(optimizer_state("muon", start)) == {
-        *("momentum.hidden", "moment1.other", "moment2.other"),
-    }
-
-
-def optimizer_state(name, arrays):
-    tensors = {key: Tensor(array, True) for key, array in arrays.items()}
-    return make_optimizer(name, tensors, hidden_matrices=frozenset(["hidden"])).state
 
 
 def test_long_gradients_are_shortened_together_and_short_ones_left():
@@ -99,12 +86,8 @@ def test_cosine_annealing_is_its_formula():
     for i in (0, 1, 50, 99):
         expected = 0.001 + (0.1 - 0.001) * 0.5 * (1 + math.cos(math.pi * i / (100 + 20)))
         assert schedule(i) == pytest.approx(expected, rel=1e-12)
-
-
-def test_cosine_annealing_does_not_rise_again():
     schedule = Schedule("cosine", 0.1, 0.0, steps=10)
-    assert schedule(10) == pytest.approx(0, abs=1e-12)
-    assert schedule(15) == pytest.approx(0, abs=1e-12)
+    assert [schedule(10), schedule(15)] == pytest.approx([0, 0], abs=1e-12)
 
 
 def test_exponential_falls_by_the_same_share_in_every_step_and_then_stays():

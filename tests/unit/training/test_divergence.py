@@ -78,13 +78,6 @@ def test_it_goes_back_to_the_last_good_snapshot_and_on_with_a_lower_rate(left_al
     assert model.metadata["rolled_back_to_step"] == rollback["to_step"]
 
 
-@pytest.mark.usual_seed
-def test_finite_weights_that_run_away_are_not_gone_back_to(rollback):
-    """Newer snapshots exist and are finite, but the loss after them is larger than at first."""
-    newer = [step for step in log_spaced_steps(200, 40) if step > rollback["to_step"]]
-    assert newer[0] < rollback["noticed_at_step"]
-
-
 class Killed(BaseException):
     """The exception that simulates a kill: no code of the program runs after it."""
 
@@ -205,13 +198,6 @@ def test_the_second_time_it_stops_with_advice(tmp_path):
         snapshot = Path(message.rsplit(" ", 1)[1])
         assert all(np.isfinite(a).all() for a in Model.load(snapshot).arrays.values())
     assert not (tmp_path / "model.safetensors").exists()
-
-
-def test_an_ordinary_training_has_no_rollback(tmp_path):
-    train(make_task(), tmp_path)
-    assert json.loads((tmp_path / "training.json").read_text())["rollback"] is None
-    assert (pd.read_csv(tmp_path / "history.csv").rollbacks == 0).all()
-    assert "rolled_back_to_step" not in Model.load(tmp_path / "model.safetensors").metadata
 
 
 def test_the_cpu_engine_goes_back_to_the_same_bytes(tmp_path):

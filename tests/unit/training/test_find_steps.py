@@ -42,12 +42,6 @@ def test_the_largest_batch_with_enough_steps_fills_the_time(seconds_per_pixel, b
     assert 0.9 * 60 < steps * step_s < 60
 
 
-def test_a_batch_of_the_settings_need_not_be_a_power_of_two():
-    sizes = BatchSizes(configured=700, smallest=256, first=700)
-    assert find_steps(Budget(60), 2000, sizes, taking(1e-6))[1] == 700
-    assert find_steps(Budget(60), 2000, sizes, taking(5e-5))[1] == 512
-
-
 def test_too_little_time_gives_few_steps_of_the_smallest_batch():
     steps, batch, step_s = find_steps(Budget(5), 2000, SIZES, taking(1e-4))
     assert (steps, batch) == (int(0.92 * 5 / step_s), 256)
@@ -55,10 +49,9 @@ def test_too_little_time_gives_few_steps_of_the_smallest_batch():
 
 
 def test_overheads_and_noise_come_to_an_end():
-    found = find_steps(Budget(60), 2000, SIZES, taking(4e-6, overhead_s=0.02))
-    assert found[1] == 1024
-    found = find_steps(Budget(60), 2000, SIZES, taking(2e-6, overhead_s=0.015))
-    assert found[1] == 4096
+    for seconds, overhead_s in ((4e-6, 0.02), (2e-6, 0.015)):
+        steps, _, step_s = find_steps(Budget(60), 2000, SIZES, taking(seconds, overhead_s))
+        assert steps >= ENOUGH_STEPS and 0.9 * 60 < steps * step_s < 60
     noise = np.random.default_rng(0)
     for _ in range(200):
         find_steps(Budget(60), 2000, SIZES, lambda batch: 1e-5 * batch * noise.uniform(0.3, 3))
@@ -71,9 +64,6 @@ def test_a_limit_is_not_filled():
     assert batch == 16384 and ENOUGH_STEPS < steps < 4000 and steps * step_s < 150
     # a smaller batch is not chosen in order to take more steps than the network has
     assert find_steps(limit, 500, SIZES, taking(1.5e-5))[:2] == (500, 16384)
-    for steps in (500, 4000):
-        found, batch, _ = find_steps(limit, steps, SIZES, taking(2e-5, overhead_s=0.01))
-        assert batch == 2048 and found > ENOUGH_STEPS
 
 
 def test_a_large_batch_is_not_timed_where_it_would_take_long():
@@ -87,19 +77,6 @@ def test_a_large_batch_is_not_timed_where_it_would_take_long():
     assert max(timed) == SIZES.first
 
 
-@pytest.mark.parametrize(
-    ("training", "kind", "sizes"),
-    [
-        ({"batch_pixels": 8192}, "cpu", (8192, 256, 1024)),
-        ({"batch_pixels": 8192}, "gpu", (8192, 256, 8192)),
-        ({"batch_pixels": 0, "footprint_points": 9}, "cpu", (40000, 128, 512)),
-        ({"batch_pixels": 200, "supervision": "point"}, "cpu", (200, 200, 200)),
-    ],
-)
-def test_the_smallest_batch_has_a_thousand_points(training, kind, sizes):
-    assert BatchSizes.of(task_with(**training), kind) == BatchSizes(*sizes)
-
-
 def test_a_step_is_timed_after_the_first_ones_and_for_long_enough():
     """Two steps are not counted; then 1, 2 and 4 steps are timed, until they take long enough."""
     started_s, times_s = 0.0, []
@@ -111,13 +88,13 @@ def test_a_step_is_timed_after_the_first_ones_and_for_long_enough():
     assert step_s == pytest.approx(0.03) and not list(ticks)
 
 
-def test_a_warm_up_is_cut_to_half_of_the_steps():
-    long = ImageTraining(steps=2000, warmup_steps=500)
-    assert long.changes_for(4000, 64) == {"steps": 4000, "batch_pixels": 64}
-    assert long.changes_for(100, 64) == {"steps": 100, "batch_pixels": 64, "warmup_steps": 50}
-
-
 def test_a_budget_wins_over_a_limit():
     assert Budget.of({"steps": 5}) is None
     assert Budget.of({"cpu_budget": 9}) == Budget(9, is_limit=True)
     assert Budget.of({"cpu_budget": 9, "budget": 3}) == Budget(3)
+
+
+def test_a_warm_up_is_cut_to_half_of_the_steps():
+    long = ImageTraining(steps=2000, warmup_steps=500)
+    assert long.changes_for(4000, 64) == {"steps": 4000, "batch_pixels": 64}
+    assert long.changes_for(100, 64) == {"steps": 100, "batch_pixels": 64, "warmup_steps": 50}
