@@ -7,12 +7,12 @@ from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
-from neuralfield.rendering.pyramid import write_pyramid, write_tiff
+from neuralfield.rendering.pyramid import OVERLAP_PX, TILE_PX, write_pyramid, write_tiff
 from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import select_device
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.mosaic import load_trained
-from neuralfield.viewing.pyramid_page import pyramid_page
+from neuralfield.viewing.template import TEMPLATES, load_template, words_of
 
 
 def main(
@@ -47,7 +47,10 @@ def main(
     if pyramid:
         suffix = ".jpg" if kind == Kind.PHOTOGRAPH and network.channels < 4 else ".png"
         write_pyramid(network, pyramid, width, height, suffix=suffix, device=place, **options)
-        page = pyramid_page(image, field, width, height, suffix)
+        described = {"width": width, "height": height, "suffix": suffix}
+        described |= {"tile": TILE_PX, "overlap": OVERLAP_PX}
+        template = load_template(TEMPLATES / "pyramid.html.j2")
+        page = template.render(title=words_of(image), field=field, pyramid=described)
         write_atomically(pyramid / "index.html", page.encode())
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+TEMPLATES = Path(__file__).parent / "template"
+
 
 def load_template(path: Path, filters: Mapping[str, Callable[..., Any]] | None = None) -> Template:
     """Load a template that escapes its values; files that it includes are in the same folder."""

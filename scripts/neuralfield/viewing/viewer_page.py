@@ -18,9 +18,8 @@ from neuralfield.tasks.image.mosaic import Mosaic, Trained, load_trained_snapsho
 from neuralfield.training.history import History, nearest_measured
 from neuralfield.viewing.description import describe, first_model
 from neuralfield.viewing.stored_weights import Arrays, Learning, most_snapshots, store
-from neuralfield.viewing.template import load_template, words_of
+from neuralfield.viewing.template import TEMPLATES, load_template, words_of
 
-TEMPLATE = Path(__file__).parent / "template/view.html.j2"
 MARGINS_PX = 190
 """Height of the bars of the page above and below the image, in pixels."""
 
@@ -88,7 +87,7 @@ def viewer_page(
         "file": f"{image}_{field}",
     }
     size = f"{trained.width:,} × {trained.height:,} pixels"
-    return load_template(TEMPLATE).render(
+    return load_template(TEMPLATES / "view.html.j2").render(
         title=words_of(image),
         field=field,
         facts=f"{trained.parameter_count:,} parameters, trained on {size}{uncorrected}",
