@@ -13,18 +13,14 @@ from neuralfield.engines.cuda.buffers import PartialGradient
 from neuralfield.engines.cuda.stages.sampling import (
     block_constants,
     part_starts,
-    sampling_constants,
 )
 from neuralfield.engines.cuda.stages.update import (
-    schedule_struct,
-    update_constants,
     work_table,
 )
 from neuralfield.engines.flat_arrays import flatten_arrays
-from neuralfield.engines.kernel_plan import BatchPlan, batch_plan, network_plan
+from neuralfield.engines.kernel_plan import network_plan
 from neuralfield.nn.blocks import Blocks
 from neuralfield.nn.optimizers import state_keys
-from neuralfield.nn.schedules import SCHEDULES, Schedule
 from neuralfield.system.device import select_device
 
 CPU = select_device("cpu")
@@ -54,15 +50,6 @@ def test_constants_are_written_so_that_they_read_back():
 
 
 @pytest.mark.parametrize(
-    ("pixels", "points", "tile_pixels", "tiles"),
-    [(1, 1, 64, 1), (64, 1, 64, 1), (65, 1, 64, 2), (100, 4, 16, 7), (10, 5, 12, 1), (3, 64, 1, 3)],
-)
-def test_rows_come_in_tiles_of_64_with_whole_pixels(pixels, points, tile_pixels, tiles):
-    plan = BatchPlan(pixels, points, points > 1, "mse", 0.1, 3, False)
-    assert (plan.tile_pixels, plan.tiles, plan.rows) == (tile_pixels, tiles, 64 * tiles)
-
-
-@pytest.mark.parametrize(
     ("field", "encoding", "sizes"),
     [
         (SIREN, "identity", [(2, 24), (24, 24), (24, 24), (24, 3)]),
@@ -85,27 +72,6 @@ def test_a_network_is_described_by_its_plan(field, encoding, sizes):
     assert plan.parameter_names == tuple(network.parameters)
     if field is SIREN:
         assert {(layer.activation, layer.frequency) for layer in plan.layers[:-1]} == {("sine", 30)}
-
-
-def test_a_batch_is_described_by_its_plan():
-    plan = batch_plan(make_objective(batch_pixels=50, points=5, detail_share=0.5, loss="huber"))
-    assert plan == BatchPlan(50, 5, True, "huber", 0.1, 1, True)
-    assert batch_plan(make_objective(detail_share=0.5)) == BatchPlan(
-        391, 1, False, "mse", 0.1, 1, False, image=(23, 17)
-    )
-    assert batch_plan(make_objective(points=2)).image is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "sampling"),
-    [({}, 0), ({"batch_pixels": 50}, 1), ({"batch_pixels": 50, "detail_share": 0.5}, 2)],
-)
-def test_the_sampling_kernel_has_the_constants_of_the_way_to_sample(settings, sampling):
-    objective = make_objective(**settings)
-    network, batch = network_plan(objective.network), batch_plan(objective)
-    constants = sampling_constants(objective, network, batch)
-    assert constants["SAMPLING"] == sampling
-    assert ("BLOCK_ROWS" in constants) == (sampling == 1)
 
 
 @pytest.mark.parametrize(
@@ -163,23 +129,3 @@ def test_blocks_of_the_update_cover_each_parameter_once(optimizer):
         assert not work["is_vector"] or work["columns"] % 4 == 0
     assert (first == 1).all()
     assert (second == 1).all()
-
-
-def test_the_update_kernel_knows_optimizer_and_schedule():
-    objective = make_objective(beta1=0.8)
-    constants = update_constants(objective.optimizer)
-    assert constants["ADAM"] == 1
-    assert constants["ONE_MINUS_BETA1"] == 1 - 0.8
-    constants = update_constants(make_objective(optimizer="sgd").optimizer)
-    assert (constants["ADAM"], constants["HAS_MOMENTUM"]) == (0, 0)
-    assert (constants["CLIPPED"], constants["MUON"]) == (0, 0)
-    objective = make_objective(optimizer="muon", beta2=0.99, gradient_clip_norm=0.25)
-    constants = update_constants(objective.optimizer)
-    assert (constants["ADAM"], constants["MUON"], constants["BETA2"]) == (1, 1, 0.99)
-    assert (constants["CLIPPED"], constants["CLIP_NORM"]) == (1, 0.25)
-    (struct,) = schedule_struct(Schedule("cosine", 0.1, 0.01, 50, 5, 7)).tolist()
-    assert struct == (0.1, 0.01, 55, 7, SCHEDULES.index("cosine"))
-    (struct,) = schedule_struct(Schedule("exponential", 0.1, 0.01, 50)).tolist()
-    assert struct == (0.1, 0.01, 50, 0, SCHEDULES.index("exponential"))
-    (struct,) = schedule_struct(Schedule("constant", 0.1, 0, 50)).tolist()
-    assert struct == (0.1, 0, 50, 0, SCHEDULES.index("constant"))
