@@ -86,8 +86,8 @@ def _section(section: re.Match[str]) -> str:
     text = f"{section[1]}:\n"
     for key in [*lines, *(key for key in rules if key not in lines)]:
         text += "".join(f"  # {line}\n" for line in _wrapped(_text(rules[key]), _COLUMNS - 4))
-        mark = "" if "default" in rules[key] else "# "
-        text += f"  {lines.get(key, f'{mark}{key}: {_default(rules[key])}' + chr(10))}"
+        new_line = f"{'' if 'default' in rules[key] else '# '}{key}: {_default(rules[key])}\n"
+        text += f"  {lines.get(key, new_line)}"
     return text
 
 
