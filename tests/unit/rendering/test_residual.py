@@ -114,14 +114,6 @@ def test_small_images_and_small_renders(size):
     assert np.abs(tiny - truth.mean(axis=(0, 1))).max() < 0.1
 
 
-def test_float64_agrees_with_float32():
-    model, _ = rough_model()
-    exact = replace(model, metadata={**model.metadata, "precision": "float64"})
-    found, expected = (render(m, 50, 35, device=CPU) for m in (model, exact))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert not np.array_equal(found, expected)
-
-
 def make_task(**training):
     values = reduced(picture(4 * WIDTH, 4 * HEIGHT), 4).astype(np.float32)
     field = field_settings({"type": "siren", "width": 16, "hidden_layers": 1, "output": "linear"})
@@ -177,12 +169,6 @@ def test_a_large_image_has_a_coarser_residual(given, expected):
     task = make_task(residual=True, residual_scale=given)
     images = [np.zeros((side, side, 3), np.float32) for side in (10, 500, 1000, 3000)]
     assert [replace(task, values=image).residual_scale for image in images] == expected
-
-
-def test_values_at_centres_have_no_residual(tmp_path):
-    assert (
-        Model.load(train(make_task(residual=True, supervision="point"), tmp_path)).residual is None
-    )
 
 
 @pytest.mark.parametrize("shape", [(HEIGHT, WIDTH, 1), (WIDTH, HEIGHT, 3), (HEIGHT + 1, WIDTH, 3)])
