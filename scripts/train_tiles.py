@@ -21,7 +21,7 @@ from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 from neuralfield.tasks.image.tile_files import Files, digests_of, write_list
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
-from neuralfield.training.budget_file import within_budget
+from neuralfield.training.budget import within_budget
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Training
 from neuralfield.training.results import outputs_in

@@ -17,7 +17,7 @@ from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import leaving_time_s
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Task
-from neuralfield.training.budget_file import within_budget
+from neuralfield.training.budget import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Execution
 from neuralfield.training.trainer import Trainer

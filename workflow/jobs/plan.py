@@ -17,13 +17,13 @@ from jobs.tile_job import TileJob
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.input_files import read_json
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.found_steps import FILE_NAME, FoundSteps
 from neuralfield.tasks.training_settings import (
     BUDGETS,
     MAKES_NO_DIFFERENCE,
     ImageTraining,
     log_spaced_steps,
 )
+from neuralfield.training.budget import FILE_NAME, FoundSteps
 
 Settings = dict[str, Any]
 

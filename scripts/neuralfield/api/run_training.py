@@ -22,7 +22,7 @@ from neuralfield.system.interruption import Interrupted
 from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.tasks.training_settings import BUDGETS, ImageExecution
-from neuralfield.training.budget_file import within_budget
+from neuralfield.training.budget import within_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
 from neuralfield.training.loop import SNAPSHOT_IS, Execution

@@ -1,21 +1,37 @@
 """The number of steps and the batch size for a training with a time budget.
 
-They are found by timing some steps.
+They are found by timing some steps, and stored in a file before the training begins, so that an
+interrupted training resumes with the same steps on any machine, and a repeated training ends with
+the same bytes.
 """
 
+import fcntl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import log2
+from pathlib import Path
 from typing import Any, Self
 
 from threadpoolctl import threadpool_limits
 
+from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.device import Device, keep_freed_memory
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.system.files import storage_errors, write_json
+from neuralfield.system.input_files import read_json
+from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_task import ImageTask
-from neuralfield.tasks.training_settings import BUDGETS
+from neuralfield.tasks.task import Task
+from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
 from neuralfield.training.trainer import Trainer
+from neuralfield.version import ENGINE_VERSION
+
+FILE_NAME = "budget.json"
+
+_FOUND = ("steps", "batch_pixels", "warmup_steps", "footprint_points")
 
 ENOUGH_STEPS = 2000
 """Minimum number of steps for which a batch size is kept; if fewer fit in the budget, batches are
@@ -56,6 +72,37 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class FoundSteps:
+    """The number of steps and the batch size that were found for a budget."""
+
+    training: dict[str, int]
+    """The settings that were found; if they are given instead of the budget, the same network is
+    trained."""
+    step_s: float  # measured duration of a step
+    # the device on which it was measured; see `neuralfield.system.device.Device`
+    device: str
+    device_kind: str
+    threads: int
+    budget_s: float
+    measured_for: str  # digest of the training for which the settings were found
+
+    @property
+    def steps(self) -> int:
+        return self.training["steps"]
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Read a file; return None if there is none or it is damaged."""
+        with suppress(NeuralfieldError, TypeError, AttributeError):
+            found = cls(**read_json(path))
+            rules = settings_of(ImageTraining)
+            is_whole = {*_FOUND[:2]} <= {*found.training} <= {*_FOUND}
+            if is_whole and all(rules[key].allows(n) for key, n in found.training.items()):
+                return replace(found, step_s=float(found.step_s))
+        return None
+
+
+@dataclass(frozen=True)
 class BatchSizes:
     """Batch sizes in pixels: that of the settings, the smallest, and the first to be timed."""
 
@@ -69,6 +116,65 @@ class BatchSizes:
         smallest = min(configured, task.smallest_batch_pixels)
         first = configured if device_kind == "gpu" else _FIRST_FACTOR * smallest
         return cls(configured, smallest, min(configured, first))
+
+
+def within_budget(
+    task: Task,
+    training: Mapping[str, Any],
+    device: Device,
+    threads: int,
+    folder: Path,
+    shared_folder: Path | None = None,
+) -> tuple[Task, FoundSteps | None, str]:
+    """Return a task with the steps for its budget, these steps, and a line that announces them.
+
+    The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image,
+    where they are valid for any image; otherwise they are found by timing, and the file is written.
+    A file for other settings, images or kinds of device is replaced. The task is returned unchanged
+    if it has no budget, or if the budget is a limit for CPUs and the device is a GPU.
+    """
+    budget = Budget.of(training)
+    if budget is None or not isinstance(task, ImageTask):
+        return task, None, ""
+    path = (shared_folder or folder) / FILE_NAME
+    if budget.is_limit and device.kind == "gpu":
+        path.unlink(missing_ok=True)
+        return task, None, ""
+    engine = training.get("engine", "auto")
+    described = task.training.described()
+    if not budget.is_limit:
+        del described["steps"]
+    data = task.identity()[: 2 if shared_folder else None]  # for tiles: only field and mode
+    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), engine, LEAST_STEPS)
+    with storage_errors(path, "cannot be written"), _locked(path):
+        found, is_new = FoundSteps.read(path), False
+        if not found or (found.measured_for, found.device_kind) != (digest, device.kind):
+            changes, step_s = _find_changes(task, budget, device, engine, threads)
+            machine = device.name, device.kind, threads
+            found, is_new = FoundSteps(changes, step_s, *machine, budget.seconds, digest), True
+            write_json(path, asdict(found))
+    task = replace(task, training=replace(task.training, **found.training))
+    steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
+    duration = f"about {_in_words(found.steps * found.step_s)}"
+    if is_new:
+        return task, found, f"{duration}: {steps}"
+    return task, found, f"{steps}, read from {path} ({duration} on {found.device})"
+
+
+def _find_changes(
+    task: ImageTask, budget: Budget, device: Device, engine: str, threads: int
+) -> tuple[dict[str, int], float]:
+    """Return the changed settings that fit a budget, and the duration of a step in seconds."""
+    training, sizes = task.training, BatchSizes.of(task, device.kind)
+    measure = partial(time_of_step_s, task, budget, device, engine, threads)
+    steps, batch, step_s = find_steps(budget, training.steps, sizes, measure)
+    if batch == sizes.configured:
+        return training.changes_for(steps, training.batch_pixels), step_s
+    if points := training.changes_for_smaller_batches():
+        fewer = replace(task, training=replace(training, **points))
+        changes, step_s = _find_changes(fewer, budget, device, engine, threads)
+        return changes | points, step_s
+    return training.changes_for(steps, batch), step_s
 
 
 def find_steps(
@@ -144,3 +250,17 @@ def time_of_step_s(
         while (elapsed_s := take_s(count)) < sample_s:
             count *= 2
         return elapsed_s / count
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Lock the file: of tiles that begin at the same time, the first finds the steps for all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        with suppress(OSError):  # a file system without locks: each tile would find its own
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _in_words(seconds: float) -> str:
+    return f"{max(seconds, 1):.0f} s" if seconds < 600 else f"{seconds / 60:,.0f} min"

@@ -23,7 +23,7 @@ from neuralfield.fields import FIELDS
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
-from neuralfield.training import budget_file
+from neuralfield.training import budget
 from neuralfield.training.budget import LEAST_STEPS
 from neuralfield.training.state import StateFolder
 
@@ -101,8 +101,8 @@ def test_settings_are_those_of_the_config(tmp_path, name):
     network = dict(expected["fields"][name])
     training = of_the_training(network.pop("training"))
     assert of_the_training(of_training) == training
-    for budget in BUDGETS:
-        assert of_training.get(budget) == expected["fields"][name]["training"].get(budget)
+    for setting in BUDGETS:
+        assert of_training.get(setting) == expected["fields"][name]["training"].get(setting)
     assert FIELDS[chosen.pop("type")] is FIELDS[network.pop("type")]
     assert {**network, **chosen} == network
 
@@ -256,7 +256,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_bytes(tmp_path):
 
 
 def test_a_fit_ends_after_its_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.002)
+    monkeypatch.setattr(budget, "time_of_step_s", lambda *arguments: 0.002)
     settings = {key: value for key, value in TINY.items() if key != "steps"}
     found = fit(picture(), seconds=0.1, folder=tmp_path / "own", **settings)
     assert found.model.metadata["step"] == 46  # takes 0.92 of the time
@@ -264,14 +264,14 @@ def test_a_fit_ends_after_its_time(tmp_path, monkeypatch):
     assert sha256(tmp_path / "again/model.safetensors") == sha256(
         tmp_path / "own/model.safetensors"
     )
-    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 0.001)
+    monkeypatch.setattr(budget, "time_of_step_s", lambda *arguments: 0.001)
     rows = []
     fit(picture(), seconds=0.1, folder=tmp_path / "own", callback=rows.append, **settings)
     assert not rows, "the folder has it, with the steps that were found before"
 
 
 def test_the_limit_of_a_preset_counts_on_processors(monkeypatch):
-    monkeypatch.setattr(budget_file, "time_of_step_s", lambda *arguments: 10.0)
+    monkeypatch.setattr(budget, "time_of_step_s", lambda *arguments: 10.0)
     given = {"width": 8, "hidden_layers": 1, "snapshots": 2, "device": "cpu"}
     assert fit(picture(), preset="quality", **given).model.metadata["step"] == LEAST_STEPS
     assert fit(picture(), preset="quality", steps=3, **given).model.metadata["step"] == 3

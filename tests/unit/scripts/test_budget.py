@@ -18,7 +18,7 @@ from neuralfield.system.device import select_device
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.interruption import Interrupted
 from neuralfield.tasks.image_fit import read_task
-from neuralfield.training import budget_file
+from neuralfield.training import budget
 from neuralfield.training.results import outputs_in
 
 FIELD = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}
@@ -50,7 +50,7 @@ def measured(monkeypatch) -> list[int]:
         batches.append(batch_pixels)
         return 1e-3
 
-    monkeypatch.setattr(budget_file, "time_of_step_s", time_of_step_s)
+    monkeypatch.setattr(budget, "time_of_step_s", time_of_step_s)
     return batches
 
 
@@ -72,7 +72,7 @@ def written(folder: Path) -> dict:
 
 def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, measured, capsys):
     """Explicit settings also give the same bytes of the network."""
-    with pytest.raises(Interrupted, match="time limit"):
+    with pytest.raises(Interrupted, match="time limit: "):
         train(image, tmp_path / "cut", time_limit_s=0.01)
     found = written(tmp_path / "cut")
     assert found["training"] == {"steps": 460, "batch_pixels": 50}
@@ -152,7 +152,7 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
     for task in (first, replace(first, values=values), replace(first, values=values[:6])):
         for folder in (tmp_path / "tiles/a", tmp_path / "tiles/b"):
             given = (task, BUDGET, device, 1, folder, tmp_path)
-            changed, found, line = budget_file.within_budget(*given)
+            changed, found, line = budget.within_budget(*given)
             assert changed.training.steps == 460
             assert found and "460 steps" in line
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460

@@ -15,9 +15,9 @@ from config.sweeps import expand
 from jobs.plan import Plan
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tiling
-from neuralfield.tasks.found_steps import FoundSteps
 from neuralfield.tasks.image.tile_files import MOST_LISTS
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
+from neuralfield.training.budget import FoundSteps
 
 
 @pytest.fixture
