@@ -11,20 +11,16 @@ import importlib
 import os
 import stat
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 from neuralfield.system.errors import StorageError
-from neuralfield.system.files import read_whole, try_lock, write_atomically
+from neuralfield.system.files import read_whole, write_atomically
 
 _LARGEST_ENTRY_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
-
-_PATIENCE_S = 120.0
-_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class KernelStore:
@@ -47,40 +43,12 @@ class KernelStore:
         return None
 
     def save(self, name: str, content: bytes, source: str = "") -> None:
-        """Write an entry to the first writable folder, and its source if CuPy is set to keep it."""
+        """Write an entry to the first writable folder; CuPy also passes the source, which is not
+        stored."""
         for folder in self.folders:
             with contextlib.suppress(OSError, StorageError):
                 write_atomically(folder / name, _digest(name, content) + content)
                 break
-        if source and os.environ.get("CUPY_CACHE_SAVE_CUDA_SOURCE"):
-            self.save(f"{name}.cu", source.encode())
-
-    def claim(self, name: str, patience_s: float = _PATIENCE_S) -> IO[bytes] | None:
-        """Lock an entry for this process, after waiting for another process that compiles it.
-
-        Without a lock, jobs that begin at the same time would all compile the same kernels. The
-        lock ends with `release` or with the process. Returns None if no lock can be created, or if
-        another process holds it for too long.
-        """
-        deadline_s = time.monotonic() + patience_s
-        for folder in self.folders:
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-                file = (folder / f"{name}.lock").open("ab")
-                while not try_lock(file):
-                    if time.monotonic() > deadline_s:
-                        file.close()
-                        return None
-                    time.sleep(_SECONDS_BETWEEN_LOOKS)
-                return file
-        return None
-
-    def release(self, lock: IO[bytes] | None) -> None:
-        """Release a lock of `claim`, after the entry is written."""
-        if lock is not None:
-            with contextlib.suppress(OSError):
-                Path(str(lock.name)).unlink()
-            lock.close()
 
 
 def private_folders() -> list[Path]:
@@ -109,15 +77,11 @@ def import_cupy() -> ModuleType:
         asked.mkdir(parents=True, exist_ok=True)
         os.environ["CUPY_CACHE_DIR"] = str(asked)
     cupy = importlib.import_module("cupy")
-    compiler = cupy.cuda.compiler
-    if hasattr(compiler, "_set_kernel_cache_backend"):
-        folders = [folder / "neuralfield" for folder in (asked, *private_folders())]
-        compiler._set_kernel_cache_backend(KernelStore(folders))
-        # CuPy compiles an empty text to find the compiler's exact version, which takes a quarter of
-        # a second in each process; names of entries contain the version that is known without this
-        compiler._empty_file_preprocess_cache = _NoText()
-    elif not os.access(asked, os.R_OK | os.W_OK | os.X_OK):
-        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+    folders = [folder / "neuralfield" for folder in (asked, *private_folders())]
+    cupy.cuda.compiler._set_kernel_cache_backend(KernelStore(folders))
+    # CuPy compiles an empty text to find the compiler's exact version, which takes a quarter of a
+    # second in each process; names of entries contain the version that is known without this
+    cupy.cuda.compiler._empty_file_preprocess_cache = _NoText()
     return cupy
 
 

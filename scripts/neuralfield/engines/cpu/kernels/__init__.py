@@ -10,7 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import llvmlite
 import llvmlite.binding
@@ -60,20 +60,13 @@ class KernelCache(numba.core.caching.Cache):
         self._name = repr(function)
         self._store = store
         self._cache_path = str(store.folders[0]) if store.folders else None
-        self._lock: IO[bytes] | None = None
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the version for some types, after waiting for a process that compiles it; return
-        None if this process has to compile it."""
+        """Load the version for some types; return None if it has to be compiled."""
         rtsys.initialize(target_context)
         name = self.entry_name(sig, target_context.codegen())
         found = self._load(name, target_context)
-        if found is None and self._enabled:
-            self._lock = self._store.claim(name)
-            found = self._load(name, target_context)
-            if found is not None:
-                self._store.release(self._lock)
         if found is None:
             # compilation begins with this call anyway; a cached kernel avoids its 0.4 s of imports
             target_context.refresh()
@@ -92,7 +85,6 @@ class KernelCache(numba.core.caching.Cache):
         """Save a version, unless only this process can use it."""
         if self._enabled and not data.library.has_dynamic_globals:
             self._store.save(self.entry_name(sig, data.codegen), dumps(data._reduce()))
-        self._store.release(self._lock)
 
     def flush(self) -> None:
         """Do nothing: old versions are under other names."""
