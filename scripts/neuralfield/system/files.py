@@ -1,7 +1,7 @@
 """Atomic writing of files, with clear errors if it fails.
 
 It relies on two properties of file systems: a rename within a folder is atomic, and a synced file
-survives a crash. Network file systems deviate from this; comments describe how that is handled.
+survives a crash.
 """
 
 import contextlib
@@ -14,8 +14,7 @@ import os
 import re
 import socket
 import stat
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +35,7 @@ _REMEDIES = {
     errno.ESTALE: ("a network file system that responds", f"wait until it does, then {_AGAIN}"),
     errno.ETIMEDOUT: ("a network file system that responds", f"wait until it does, then {_AGAIN}"),
     errno.ENAMETOOLONG: ("a shorter path", "use shorter names, or a folder nearer to the root"),
+    errno.ENOENT: ("a folder that keeps new files", "write to another folder"),
     errno.ENOTDIR: ("only folders in its path", "move away the file in place of a folder"),
     errno.EEXIST: ("a folder", "move away the file in its place"),
     errno.EISDIR: ("a file", "move away the folder in its place"),
@@ -43,7 +43,6 @@ _REMEDIES = {
 }
 """Expected state and remedy for errors that are caused by the machine and not by the program."""
 
-_STALE_PAUSES_S = (0.1, 0.5, 2.0)
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EBADF)
 """Error numbers of file systems that cannot sync folders (EACCES: the folder is not readable)."""
 
@@ -59,31 +58,18 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
-    with storage_errors(path, "cannot be written"), _files_refused_by(path, temporary):
+    with storage_errors(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
         try:
             yield temporary
-            _patiently(_sync, temporary)
-            _patiently(_rename, temporary, path)
-            _patiently(_sync_folder, path.parent)
+            _sync(temporary)
+            os.replace(temporary, path)
+            _sync_folder(path.parent)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-
-
-@contextlib.contextmanager
-def _files_refused_by(path: Path, temporary: Path) -> Iterator[None]:
-    """Raise a clear error for a folder in which files cannot be created (/proc) or disappear."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        if not error.filename or Path(error.filename) not in (temporary, *path.parents):
-            raise
-        found = f"cannot be written: its folder did not keep {Path(error.filename).name}"
-        expected, remedy = "a folder that keeps new files", "write to another folder"
-        raise StorageError(str(path), found, expected, remedy) from error
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
@@ -188,28 +174,6 @@ def _is_running(process: int) -> bool:
     except (OSError, OverflowError):
         return True
     return True
-
-
-def _patiently(call: Callable[..., None], *arguments: Any) -> None:
-    """Call a function, and retry if a network file system reports a stale handle (ESTALE)."""
-    for pause_s in _STALE_PAUSES_S:
-        try:
-            return call(*arguments)
-        except OSError as error:
-            if error.errno != errno.ESTALE:
-                raise
-        time.sleep(pause_s)
-    return call(*arguments)
-
-
-def _rename(temporary: Path, path: Path) -> None:
-    written = temporary.stat()
-    try:
-        os.replace(temporary, path)
-    except FileNotFoundError:
-        # NFS: the first reply was lost, and the repeated request found no file to rename
-        if not os.path.samestat(written, path.stat()):
-            raise
 
 
 def _sync(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import test_fit
 from failing_files import FailingFiles, failing_with, files_in, in_a_child
 
-from neuralfield.system.checkpoint import load_arrays, save_arrays
+from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.errors import StorageError
 from neuralfield.system.files import replacing, write_atomically
 from neuralfield.training.state import StateFolder
@@ -18,9 +18,8 @@ from neuralfield.training.state import StateFolder
 ARRAYS = {"weight": np.arange(600, dtype=np.float32)}
 RUN = "0123456789abcdef"
 HAPPENINGS = {
-    **{errno.errorcode[number]: failing_with(number) for number in failing.ERRORS},
+    "ENOSPC": failing_with(errno.ENOSPC),
     "killed before": failing.killed_before,
-    "killed after": failing.killed_after,
     "short write": failing.writing_little,
 }
 
@@ -51,14 +50,7 @@ def test_no_system_call_of_a_save_is_missed(tmp_path):
     ]
 
 
-# errors only differ in their number; a kill after a call is almost a kill before the next one
-QUICK = ("ENOSPC", "killed before", "short write")
-
-
-@pytest.mark.parametrize(
-    "happening",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in HAPPENINGS],
-)
+@pytest.mark.parametrize("happening", HAPPENINGS)
 def test_a_save_goes_wrong_at_every_call_and_the_last_good_state_is_there(tmp_path, happening):
     count = len(calls_of_a_save(tmp_path / "counted"))
     for at in range(count):
@@ -127,80 +119,34 @@ def test_a_training_goes_wrong_at_every_call_and_ends_with_the_same_bytes(
         assert outputs(folder) == alone, f"call {at}, {files.calls[at]}"
 
 
-class TestNetworkFileSystems:
-    """Behaviour of NFS that local disks do not have."""
+def test_a_file_system_that_does_not_sync_folders(tmp_path, monkeypatch):
+    real = os.fsync
 
-    def test_a_rename_whose_answer_was_lost_has_been_done(self, tmp_path, monkeypatch):
-        real = os.replace
+    def fsync(handle):
+        if Path(f"/proc/self/fd/{handle}").is_dir():
+            raise OSError(errno.EINVAL, "no such thing")
+        real(handle)
 
-        def replace(source, target):
-            real(source, target)
-            raise FileNotFoundError(errno.ENOENT, "sent again, and found done", str(source))
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
 
-        monkeypatch.setattr(os, "replace", replace)
-        write_atomically(tmp_path / "a", b"new")
-        assert (tmp_path / "a").read_bytes() == b"new"
 
-    def test_a_rename_that_lost_its_file_is_no_success(self, tmp_path, monkeypatch):
-        (tmp_path / "a").write_bytes(b"old")
-
-        def replace(source, target):
-            Path(source).unlink()
-            raise FileNotFoundError(errno.ENOENT, "gone", str(source))
-
-        monkeypatch.setattr(os, "replace", replace)
-        with pytest.raises(StorageError):
-            write_atomically(tmp_path / "a", b"new")
-        assert (tmp_path / "a").read_bytes() == b"old"
-
-    @pytest.mark.parametrize("name", ["fsync", "replace"])
-    @pytest.mark.parametrize("times", [1, 9])
-    def test_a_stale_handle_is_asked_for_again(self, tmp_path, monkeypatch, name, times):
-        monkeypatch.setattr("neuralfield.system.files._STALE_PAUSES_S", (0, 0))
-        real, left = getattr(os, name), [times]
-
-        def stale(*arguments):
-            if left[0]:
-                left[0] -= 1
-                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-            return real(*arguments)
-
-        monkeypatch.setattr(os, name, stale)
-        if times == 1:
-            write_atomically(tmp_path / "a", b"new")
-            assert (tmp_path / "a").read_bytes() == b"new"
-        else:
-            with pytest.raises(StorageError, match=r"Stale file handle.*wait until it does"):
-                write_atomically(tmp_path / "a", b"new")
-            assert not list(tmp_path.iterdir())
-
-    def test_a_file_system_that_does_not_sync_folders(self, tmp_path, monkeypatch):
-        real = os.fsync
-
-        def fsync(handle):
-            if Path(f"/proc/self/fd/{handle}").is_dir():
-                raise OSError(errno.EINVAL, "no such thing")
-            real(handle)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        write_atomically(tmp_path / "a", b"new")
-        assert (tmp_path / "a").read_bytes() == b"new"
-
-    def test_a_listing_that_lags_behind(self, tmp_path, monkeypatch):
-        """Names of removed files are skipped; unlisted new files cost some steps."""
-        monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
-        train(tmp_path / "alone")
-        train(tmp_path / "hit")
-        (tmp_path / "hit/model.safetensors").unlink()
-        states = sorted((tmp_path / "hit/state").glob("state_*"))
-        monkeypatch.setattr(
-            StateFolder, "_states", lambda self: [(2, states[0]), (3, states[1]), (4, Path("gone"))]
-        )
-        states[1].unlink()
-        messages = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
-        assert any("no such file" in line for line in messages)
-        assert any("resuming from the state saved after step 2" in line for line in messages)
-        assert outputs(tmp_path / "hit") == outputs(tmp_path / "alone")
+def test_a_listing_that_lags_behind(tmp_path, monkeypatch):
+    """Names of removed files are skipped; unlisted new files cost some steps."""
+    monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
+    train(tmp_path / "alone")
+    train(tmp_path / "hit")
+    (tmp_path / "hit/model.safetensors").unlink()
+    states = sorted((tmp_path / "hit/state").glob("state_*"))
+    monkeypatch.setattr(
+        StateFolder, "_states", lambda self: [(2, states[0]), (3, states[1]), (4, Path("gone"))]
+    )
+    states[1].unlink()
+    messages = test_fit.train(small_task(), tmp_path / "hit", checkpoint_interval_s=0)
+    assert any("no such file" in line for line in messages)
+    assert any("resuming from the state saved after step 2" in line for line in messages)
+    assert outputs(tmp_path / "hit") == outputs(tmp_path / "alone")
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
@@ -227,7 +173,7 @@ def test_a_link_with_the_temporary_name_leads_nowhere(tmp_path):
 
 @pytest.mark.parametrize("name", ["/proc/new", "/proc/none/new"])
 def test_a_folder_that_takes_no_files_is_named(name):
-    with pytest.raises(StorageError, match=f"{name}: .* did not keep"):
+    with pytest.raises(StorageError, match=f"{name}: .*a folder that keeps new files"):
         write_atomically(name, b"")
 
 
@@ -235,10 +181,3 @@ def test_a_pipe_in_place_of_a_network_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.safetensors")
     with pytest.raises(Exception, match="not a regular file"):
         load_arrays(tmp_path / "a.safetensors")
-
-
-def test_a_saved_file_can_be_read_again_after_short_writes(tmp_path, monkeypatch):
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda handle, content: real(handle, bytes(content)[:100]))
-    save_arrays(tmp_path / "a", ARRAYS, {})
-    np.testing.assert_array_equal(load_arrays(tmp_path / "a")[0]["weight"], ARRAYS["weight"])
