@@ -38,7 +38,7 @@ rule all:
         "results/report.html",
         "results/summary.csv",
         PLAN.all_products(),
-        incomplete_again(PLAN.network_contents),
+        incomplete_again(PLAN.all_products),
 
 
 include: "workflow/rules/prepare.smk"
@@ -61,20 +61,18 @@ onstart:
         orphans.begin_again(workflow)
     require_writable_results()
     write_new_batches()
-    recovery.mark_forced_trainings(workflow, PLAN.tile_job_of)
-    recovery.forget_forced_renders(workflow)
+    recovery.mark_forced_jobs(workflow, PLAN.tile_job_of)
     startup.end_without_waiting(workflow)
 
 
 # At exit, because a run that has nothing to do calls neither `onsuccess` nor `onerror`.
 if workflow.is_main_process and not IS_MODULE:
-    atexit.register(results_manifest.keep_manifest, workflow, PLAN.tile_job_of)
+    atexit.register(manifest.write_manifest, workflow)
 
 
 onsuccess:
     from terminal import results_table
 
-    recovery.forget_states(PLAN.state_folders())
     results_table.show(workflow, screen, PLAN.runs)
 
 

@@ -15,9 +15,9 @@ from entry.records import TRAINING_KEYS
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.input_files import read_json
+from neuralfield.system.ledger import Files, read_ledger
 from neuralfield.system.provenance import require_recorded, sha256_of
 from neuralfield.tasks.image.mosaic import save_mosaic
-from neuralfield.tasks.image.tile_files import Files, read_list
 from neuralfield.training.history import History, read_history
 
 
@@ -35,11 +35,12 @@ def main(
     """Write the mosaic of the finished models, a mosaic per snapshot, the history and the record.
 
     `tiles` are the file lists of all tiles, row by row, in the parent of the tiles' folders; see
-    `tile_files`. Only the first model is read, because the lists have the checksums of all models.
+    `ledger`. Only the first model is read, because the lists have the checksums of all models.
     `history` has at each step the sum of the seconds and the means of the errors over all pixels.
     Networks of tiles other than the expected ones are refused.
     """
-    files = {tile: (path, found) for path in tiles for tile, found in read_list(path).items()}
+    listed = [(path, read_ledger(path)) for path in tiles]
+    files = {tile: (path, entry.files) for path, made in listed for tile, entry in made.items()}
     first, folder = tiling.tile(0, 0), tiles[0].parent
     network = expected.of_tile(first).load(folder / first.name / "model.safetensors")
     settings = expected.with_steps_of(network).training

@@ -1,5 +1,6 @@
 """Render a network at any number of sizes; renders that were made before are restored."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
+from neuralfield.system.copies import FOLDER_NAME, Copies
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import ConfigError
-from neuralfield.system.kept_renders import keep, put_back
 from neuralfield.system.provenance import sha256_of
 from neuralfield.tasks.image.mosaic import load_trained
+
+log = logging.getLogger(__name__)
 
 
 def main(
@@ -50,10 +53,11 @@ def main(
                 "render it at a smaller size, or raise render.max_megapixels",
             )
         made_from = repr((part["size"], box, *common))
-        if put_back(path, made_from):
+        copies = Copies(path.parent / FOLDER_NAME, path.name, made_from, log.info, as_links=True)
+        if copies.restore({path.name: path}):
             continue
         render_to_png(network, path, width, height, device=place, box=box, **options)
-        keep(path, made_from)
+        copies.store({path.name: path})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from entry.job import run_job
@@ -16,9 +15,8 @@ from neuralfield.rendering.publishing import publishing
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
-from neuralfield.system.kept import has_kept_results
+from neuralfield.system.ledger import Entry, Files, digests_of, write_ledger
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
-from neuralfield.tasks.image.tile_files import Files, digests_of, write_list
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget import within_budget
@@ -103,7 +101,7 @@ def main(
     next tiles are read while others are trained. `folder` is the folder of the network,
     ``results/{image}/{field}``; all files of a tile are in its subfolder ``tiles/{row}_{column}``.
     Each file in `lists` is written with the names and digests of the files of the tiles at the same
-    index in `listed`; see `tile_files`. A job that was interrupted continues: the results of
+    index in `listed`; see `ledger`. A job that was interrupted continues: the results of
     finished tiles are published again, and other tiles resume from their states.
     """
     tiles = [tile for together in listed for tile in together]
@@ -134,7 +132,6 @@ def main(
             except DivergenceError as error:
                 failures.append(error)
             else:
-                _forget_states(trainings)
                 for tile, _ in group:
                     own = folder / "tiles" / tile.name
                     names = [path.name for path in outputs_in(own).values()]
@@ -143,7 +140,7 @@ def main(
     if failures:
         raise failures[0]
     for path, together in zip(lists, listed, strict=True):
-        write_list(path, {tile.name: digests[tile.name].result() for tile in together})
+        write_ledger(path, {tile.name: Entry(digests[tile.name].result()) for tile in together})
 
 
 @dataclass(frozen=True)
@@ -167,9 +164,6 @@ class _Job:
             progress=partial(self.progress.add_row, tile=tile.name),
             say=partial(self.progress.say_of_tile, tile=tile.name),
             heat=self.heat,
-            # a tile's network is published right after its last step, so that its last state is
-            # not needed if the training was short; there are many tiles
-            last_state_after_s=settings["checkpoint_interval_s"],
             stepped=[self.progress.stepped],
         )
         if found:
@@ -177,13 +171,6 @@ class _Job:
             run.found_settings = found.training
         name, outputs = f"{self.progress.name} / {tile.name}", outputs_in(own)
         return Training(task, run, publishing(outputs, run), name=name, outputs=outputs)
-
-
-def _forget_states(trainings: Sequence[Training]) -> None:
-    """Remove the states of trainings whose results are kept, to save storage."""
-    for run in (training.execution for training in trainings):
-        if run.kept_folder and has_kept_results(run.kept_folder):
-            rmtree(run.state_folder, ignore_errors=True)
 
 
 def _read_ahead(

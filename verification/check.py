@@ -8,105 +8,62 @@ modified. The exit code is 0 if all files are as they were made, and 1 otherwise
 """
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
 
-from jobs.results_manifest import NAME, RecordedOutput, read_manifest  # noqa: E402
+from jobs.manifest import NAME  # noqa: E402
 from neuralfield.system.errors import InputError  # noqa: E402
 from neuralfield.system.files import visible_files  # noqa: E402
-from neuralfield.system.provenance import sha256_of  # noqa: E402
+from neuralfield.system.ledger import Entry, differences, read_ledger  # noqa: E402
 
 MADE_BY_NO_RULE = {"README.md", "batches.jsonl", NAME}
 
 
 def check(results: Path) -> tuple[int, list[InputError]]:
-    """Compare every file with the manifest.
+    """Return the number of files in the manifest, and an error for each file that differs from it.
 
-    Returns
-    -------
-    count : int
-        The number of files in the manifest.
-    findings : list of InputError
-        One for each file that is missing, has other bytes, or is not in the manifest.
-
-    Raises
-    ------
-    InputError
-        If there is no manifest, or it is damaged.
+    Raises `InputError` if there is no manifest, or it is damaged.
     """
-    try:
-        outputs = read_manifest(results)
-    except FileNotFoundError as error:
+    path = results / NAME
+    if not path.exists():
         remedy = "run the workflow, which writes one even if there is nothing else to do"
-        where, expected = str(results / NAME), "the manifest of an earlier run"
-        raise InputError(where, "there is no such file", expected, remedy) from error
-    known = set()
+        raise InputError(str(path), "there is no such file", "the manifest of a run", remedy)
+    entries = {results / name: entry for name, entry in read_ledger(path).items()}
+    for made, entry in list(entries.items()):
+        if entry.rule.startswith("train_tiles"):
+            entries |= _listed_in(made, entry.rule)
     findings = []
-    for name, output in outputs.items():
-        files = {name: output.sha256} if output.sha256 else output.files
-        folder = results if output.sha256 else results / name
-        known |= {folder / file for file in files}
-        if output.sha256 or (results / name).is_dir():
-            for file, sha256 in files.items():
-                findings += _differences(folder / file, sha256, results / name, output)
-        else:
-            findings += [_missing(results / name, results / name, output)]
+    for made, entry in entries.items():
+        changed = differences(made, entry) if made.exists() else [(made, "there is no such file")]
+        for file, found in changed:
+            # Snakemake does not notice that a file in an output folder is missing
+            remove = f"remove the folder {made}, and " if file != made else "remove it, and "
+            remedy = f"{remove if made.exists() else ''}run the same command again"
+            expected = f"the file that the rule {entry.rule} made"
+            findings.append(InputError(str(file), found, expected, remedy))
+    known = {made / file for made, entry in entries.items() for file in entry.files}
     beside = {results / name for name in MADE_BY_NO_RULE}
     beside |= {file.with_name("budget.json") for file in known if file.name == "training.json"}
-    findings += [
-        _foreign(file, results, outputs)
-        for file in visible_files(results)
-        if file not in known | beside
-    ]
+    for file in set(visible_files(results)) - known - beside:
+        found, expected = "not in the manifest", "only files that rules have made"
+        remedy = "run the same command again; if it is still listed, remove it or move it elsewhere"
+        findings.append(InputError(str(file), found, expected, remedy))
     return len(known), sorted(findings, key=str)
 
 
-def _differences(
-    file: Path, sha256: str, made: Path, output: RecordedOutput
-) -> Iterator[InputError]:
-    """Yield an error if a file differs from the manifest."""
-    try:
-        if sha256_of(file) == sha256:
-            return
-        time_s = file.stat().st_mtime
-        # files in a folder are older than the folder's own time
-        is_new = time_s > output.made_at_s or (file == made and time_s != output.made_at_s)
-        found = f"has changed, {'with a new' if is_new else 'but has the same'} modification time"
-    except FileNotFoundError:
-        yield _missing(file, made, output)
-        return
-    except OSError as error:
-        found = f"cannot be read ({error.strerror})"
-    expected = f"the file that the rule {output.rule} made (SHA-256 {sha256[:12]}...)"
-    yield InputError(str(file), found, expected, _remedy(file, made))
-
-
-def _missing(file: Path, made: Path, output: RecordedOutput) -> InputError:
-    expected = f"the file that the rule {output.rule} made"
-    remedy = "run the same command again" if file == made else _remedy(file, made)
-    return InputError(str(file), "there is no such file", expected, remedy)
-
-
-def _foreign(file: Path, results: Path, outputs: dict[str, RecordedOutput]) -> InputError:
-    """Describe a file that is not in the manifest."""
-    for parent in file.relative_to(results).parents:
-        if output := outputs.get(parent.as_posix()):
-            expected = f"only files that the rule {output.rule} made in {results / parent}"
-            return InputError(str(file), "a file that no rule made", expected, "remove it")
-    remedy = (
-        "run the same command again; if the file is still listed, remove it or move it elsewhere"
-    )
-    return InputError(str(file), "not in the manifest", "only files that rules have made", remedy)
-
-
-def _remedy(file: Path, made: Path) -> str:
-    """Return the remedy: an output folder has to be removed as a whole to be made again."""
-    what = "it" if file == made else f"the folder {made}"
-    return f"remove {what}, and run the same command again"
+def _listed_in(path: Path, rule: str) -> dict[Path, Entry]:
+    """Return an entry for each file of a list of tiles; a damaged list is reported by itself."""
+    with contextlib.suppress(InputError):
+        return {
+            path.parent / tile / file: Entry({".": sha256}, rule=rule)
+            for tile, entry in read_ledger(path).items()
+            for file, sha256 in entry.files.items()
+        }
+    return {}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,10 +12,10 @@ from entry.job import paths_of, show_line
 from entry.progress import Preview, ProgressFile, progress_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
+from neuralfield.system.copies import FOLDER_NAME
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import leaving_time_s
-from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Task
 from neuralfield.training.budget import within_budget
 from neuralfield.training.fit import fit

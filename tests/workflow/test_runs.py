@@ -42,7 +42,7 @@ def test_imports_and_crops(workspace: Workspace):
     workspace.succeed(*targets)
     results = workspace.path("results/tiny")
     assert json.loads((results / "old/metrics.json").read_text())["steps"] is None
-    names = {*made, "model.safetensors", "comparison", ".renders"}
+    names = {*made, "model.safetensors", "comparison", ".kept"}
     assert {path.name for path in (results / "old").iterdir()} == names
     with Image.open(results / "old/crop_eye.png") as crop:
         assert crop.size == (3, 9)

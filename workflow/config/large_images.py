@@ -8,13 +8,17 @@ from config.wording import WhereIs
 from neuralfield.images import Header, read_header
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError
-from neuralfield.tasks.image.tile_files import tiles_of_lists
 
 USUAL_OVERLAP_PX = 32
 
 MOST_TILES = 10_000
 """Maximum number of tiles of an image: Snakemake checks their files each time it starts, which
 takes long for more tiles."""
+
+MOST_LISTS = 128
+"""Maximum number of lists of files of each network's tiles: Snakemake takes long to check each file
+of each tile if there are thousands. It must not depend on settings or on the machine: otherwise the
+workflow would request other lists for tiles that are already trained."""
 
 MOST_JOBS = 16
 """Default maximum number of jobs that the tiles of an image are divided among, for each network:
@@ -28,16 +32,21 @@ def usual_overlap_px(size_px: int) -> int:
     return min(USUAL_OVERLAP_PX, size_px // 8)
 
 
-def tile_groups(tiling: Tiling, per_job: int | None) -> list[list[tuple[Tile, ...]]]:
+def tile_groups(tiling: Tiling, per_job: int | None) -> list[tuple[tuple[Tile, ...], ...]]:
     """Divide the tiles of an image among jobs, about `per_job` tiles or an automatic number each.
 
     All jobs have nearly the same number of tiles. A job has all tiles of one or more file lists.
     """
-    lists = tiles_of_lists(tiling)
+    lists = _divided(list(tiling), MOST_LISTS)
     jobs = MOST_JOBS if per_job is None else -(-tiling.count // per_job)
-    jobs = min(jobs, len(lists))
-    ends = [number * len(lists) // jobs for number in range(jobs + 1)]
-    return [lists[first:end] for first, end in pairwise(ends)]
+    return _divided(lists, jobs)
+
+
+def _divided(items: list[Any], most_parts: int) -> list[Any]:
+    """Divide a list, in its order, into at most `most_parts` parts of nearly the same length."""
+    parts = min(most_parts, len(items))
+    ends = [number * len(items) // parts for number in range(parts + 1)]
+    return [tuple(items[first:end]) for first, end in pairwise(ends)]
 
 
 def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Iterator[ConfigError]:

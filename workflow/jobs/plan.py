@@ -1,7 +1,6 @@
 """The images, networks, tables and classifiers of a config, and the files made from them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, astuple
 from functools import cached_property
 from itertools import product
@@ -14,30 +13,15 @@ from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
 from jobs.startup import UserError
 from jobs.tile_job import TileJob
-from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.input_files import read_json
-from neuralfield.system.settings import settings_of
-from neuralfield.tasks.training_settings import (
-    BUDGETS,
-    MAKES_NO_DIFFERENCE,
-    ImageTraining,
-    log_spaced_steps,
-)
-from neuralfield.training.budget import FILE_NAME, FoundSteps
+from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
 Settings = dict[str, Any]
 
 SHORTEST_TILE_S = 1
 """Minimum seconds of an image's budget that each tile gets."""
 
-Contents = tuple[str, str, set[str]]
-"""An output that is a folder, the folder to check (that one or one in it), and the names that have
-to be in the folder to check."""
-
 MOST_TILES_OF_A_VIEW = 150
 """Maximum number of tiles of a viewer page, which contains the networks of all tiles."""
-
-_ENLARGED = {"source.png", "redraw.png", "lanczos.png", "bicubic.png", "back_projection.png"}
 
 
 class Plan:
@@ -229,11 +213,6 @@ class Plan:
             files += training_products(folder)
         return files + [path for job in self.tile_jobs() for path in job.lists]
 
-    def training_folders(self, run: ImageNetwork) -> list[str]:
-        """Return the training folders of a run: one for each tile, or one for the whole image."""
-        folder = f"results/{run.image}/{run.field}"
-        return [f"{folder}/tiles/{tile}" for tile in self.tiles_of(run.image)] or [folder]
-
     def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])
         return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
@@ -281,37 +260,6 @@ class Plan:
         measured = [f"{folder}/{name}" for folder in folders for name in names]
         return measured + [file for folder in folders for file in training_products(folder)]
 
-    def state_folders(self) -> list[str]:
-        runs = self.trained_runs(self.runs)
-        return [
-            *(folder for run in runs for folder in self.training_folders(run)),
-            *(f"results/tables/{network}" for network in self.table_networks),
-            *(f"results/classifiers/{classifier}" for classifier in self.config["classifiers"]),
-        ]
-
-    def network_contents(self) -> Iterator[Contents]:
-        """Yield the contents of the outputs of images' networks that are folders."""
-        for run in self.runs:
-            folder = f"results/{run.image}/{run.field}"
-            comparison = f"{folder}/comparison"
-            yield comparison, comparison, _compared_files(folder)
-            if run.field in self.imported:
-                continue
-            training = _with_found_steps(folder, self.network_of(run)["training"])
-            if run.image in self.tiled:
-                yield _checkpoints(folder, training, "json")
-                continue
-            yield _checkpoints(folder, training)
-
-    def table_contents(self) -> Iterator[Contents]:
-        for network, table in self.table_networks.items():
-            training = self.config["tables"][table]["training"]
-            yield _checkpoints(f"results/tables/{network}", training)
-
-    def classifier_contents(self) -> Iterator[Contents]:
-        for name, classifier in self.config["classifiers"].items():
-            yield _checkpoints(f"results/classifiers/{name}", classifier["training"])
-
 
 def _without(settings: Mapping[str, Any], keys: Iterable[str]) -> Settings:
     return {key: value for key, value in settings.items() if key not in keys}
@@ -339,32 +287,3 @@ def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, 
         **{f"render_{size}": {"size": size, "box": whole} for size in settings["sizes"]},
         **{f"crop_{name}": crop for name, crop in settings["crops"].items()},
     }
-
-
-def _with_found_steps(folder: str, training: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a training with the steps that its budget determined, if known."""
-    if any(name in training for name in BUDGETS):
-        if found := FoundSteps.read(Path(folder, FILE_NAME)):
-            return {**training, **found.training}
-        with suppress(NeuralfieldError):
-            steps = read_json(Path(folder, "training.json"), ("steps",))["steps"]
-            if settings_of(ImageTraining)["steps"].allows(steps):
-                return {**training, "steps": steps}
-    return training
-
-
-def _checkpoints(folder: str, training: Mapping[str, Any], suffix: str = "safetensors") -> Contents:
-    checkpoints = f"{folder}/checkpoints"
-    steps = log_spaced_steps(training["steps"], training["snapshots"])
-    return checkpoints, checkpoints, {f"step_{step:08d}.{suffix}" for step in steps}
-
-
-def _compared_files(folder: str) -> set[str]:
-    """Return the images of an evaluation: more if the source is larger than the training image."""
-    if any(Path(folder, "comparison", name).exists() for name in _ENLARGED - {"redraw.png"}):
-        return _ENLARGED
-    try:
-        is_enlarged = read_json(Path(folder, "metrics.json")).get("upscale_width") is not None
-    except NeuralfieldError:  # a missing or damaged file is made again, or reported when it is read
-        is_enlarged = False
-    return _ENLARGED if is_enlarged else {"redraw.png"}

@@ -1,58 +1,79 @@
-"""Results that are made again although Snakemake sees no reason, and saved training states."""
+"""Results that are made again although Snakemake sees no reason."""
 
-import shutil
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.plan import Contents
+from jobs.manifest import NAME
 from jobs.tile_job import TileJob
-from neuralfield.system.kept import FOLDER_NAME, mark_to_train_anew
-from neuralfield.system.kept_renders import forget_kept
-from neuralfield.tasks.image.tile_files import changes_since
+from neuralfield.images.tiling import Tile
+from neuralfield.system.copies import FOLDER_NAME, TRAINING, mark_to_make_anew
+from neuralfield.system.errors import InputError
+from neuralfield.system.ledger import Entry, differences, read_ledger
 
 _MOST_LINES = 2
 """Maximum number of incomplete folders that have a line each."""
 
 
 def incomplete_again(
-    workflow: Any, log: Callable[[str], None], contents: Callable[[], Iterable[Contents]]
+    workflow: Any, log: Callable[[str], None], products: Callable[[], Iterable[str]]
 ) -> Callable[[Any], list[str]]:
     """Return an input function without files that forces the jobs of folders with missing files.
 
-    Snakemake itself only checks that an output folder exists.
+    Snakemake itself only checks that an output folder exists. The manifest has the files that were
+    in it.
     """
 
     def input_function(wildcards: Any) -> list[str]:
-        if all(trigger.name != "PARAMS" for trigger in workflow.rerun_triggers):
-            return []  # the user accepts folders that were made with other settings
-        incomplete = {
-            output
-            for output, folder, names in contents()
-            if Path(output).is_dir() and not names <= _files_in(folder)
-        }
-        if len(incomplete) > _MOST_LINES:
-            log(
-                f"{min(incomplete)} and {len(incomplete) - 1:,} other folders lack files that the"
-                " current settings require: they are created again."
-            )
-        else:
-            for folder in sorted(incomplete):
-                log(f"{folder} lacks files that the current settings require: it is created again.")
-        workflow.dag.forcefiles.update(incomplete)
+        if not Path("results", NAME).exists():
+            return []
+        with contextlib.suppress(InputError):  # reported when it is written again
+            entries = read_ledger(Path("results", NAME))
+            incomplete = {path for path in products() if _lacks_files(Path(path), entries)}
+            if len(incomplete) > _MOST_LINES:
+                others = f" and {len(incomplete) - 1:,} other folders lack files that were in them"
+                log(f"{min(incomplete)}{others}: they are created again.")
+            else:
+                for folder in sorted(incomplete):
+                    log(f"{folder} lacks files that were in it: it is created again.")
+            workflow.dag.forcefiles.update(incomplete)
         return []
 
     return input_function
 
 
+def _lacks_files(output: Path, entries: Mapping[str, Entry]) -> bool:
+    entry = entries.get(output.relative_to("results").as_posix())
+    return (
+        entry is not None
+        and output.is_dir()
+        and not all((output / name).exists() for name in entry.files)
+    )
+
+
 def changed_tiles_again(workflow: Any, log: Callable[[str], None], job: TileJob) -> None:
     """Force a job on tiles if files differ from its lists: Snakemake only checks the lists."""
-    for listed, path in zip(job.listed, job.lists, strict=True):
+    for tiles, path in zip(job.listed, job.lists, strict=True):
         is_made = path not in workflow.dag.forcefiles and Path(path).exists()
-        if is_made and (changes := list(changes_since(Path(path), listed))):
+        if is_made and (changes := list(_changes(Path(path), tiles))):
             others = f", and {len(changes) - 1} others" if changes[1:] else ""
-            log(f"{changes[0]}{others}: the tiles are published again.")
+            log(f"{changes[0]}{others}; the tiles are published again.")
             workflow.dag.forcefiles.add(path)
+
+
+def _changes(path: Path, tiles: Iterable[Tile]) -> Iterator[str]:
+    """Yield descriptions of files of tiles, beside their list, that differ from the list."""
+    try:
+        entries, made_at_ns = read_ledger(path), path.stat().st_mtime_ns
+    except (InputError, OSError) as error:
+        yield str(error)
+        return
+    if list(entries) != [tile.name for tile in tiles]:
+        yield f"{path}: is the list of other tiles"
+    for name, entry in entries.items():
+        for file, found in differences(path.parent / name, entry, made_at_ns):
+            yield f"{file}: {found}"
 
 
 def is_forced_by_the_user(workflow: Any, job: Any) -> bool:
@@ -64,37 +85,21 @@ def is_forced_by_the_user(workflow: Any, job: Any) -> bool:
     return settings.forceall or job.rule in dag.forcerules or not named.isdisjoint(job.output)
 
 
-def mark_forced_trainings(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
-    """Mark forced trainings, so that they run again even if their earlier results were kept.
+def mark_forced_jobs(workflow: Any, tile_jobs: Mapping[str, TileJob]) -> None:
+    """Mark results of forced trainings and renders, so that they are made and not restored.
 
     `tile_jobs` are the jobs on tiles, by the names of their rules.
     """
     for job in workflow.dag.needrun_jobs():
-        if job.rule.name.startswith("train"):
-            is_forced = is_forced_by_the_user(workflow, job)
-            on_tiles = tile_jobs.get(job.rule.name)
-            models = [Path(path) for path in job.output if path.endswith("model.safetensors")]
-            for folder in on_tiles.folders if on_tiles else [path.parent for path in models]:
-                mark_to_train_anew(Path(folder, FOLDER_NAME), is_forced)
-
-
-def forget_forced_renders(workflow: Any) -> None:
-    """Forget the kept copies of forced renders, so that they are rendered again."""
-    for job in workflow.dag.needrun_jobs():
-        if job.rule.name.startswith("render") and is_forced_by_the_user(workflow, job):
-            forget_kept(Path(job.output[0]).parent)
-
-
-def forget_states(folders: Iterable[str]) -> None:
-    """Remove the saved states of finished trainings, but not their kept results."""
-    for folder in map(Path, folders):
-        if (folder / "model.safetensors").exists():
-            shutil.rmtree(folder / ".state", ignore_errors=True)
-
-
-def _files_in(folder: str) -> set[str]:
-    """Return the names in a folder; empty if it is missing."""
-    try:
-        return {path.name for path in Path(folder).iterdir()}
-    except OSError:
-        return set()
+        is_forced = is_forced_by_the_user(workflow, job)
+        paths = list(map(Path, job.output))
+        results: list[tuple[Path, str]] = []
+        if job.rule.name.startswith("render"):
+            results = [(path.parent, path.name) for path in paths]
+        elif on_tiles := tile_jobs.get(job.rule.name):
+            results = [(Path(folder), TRAINING) for folder in on_tiles.folders]
+        elif job.rule.name.startswith("train"):
+            models = [path for path in paths if path.name == "model.safetensors"]
+            results = [(path.parent, TRAINING) for path in models]
+        for folder, name in results:
+            mark_to_make_anew(folder / FOLDER_NAME, name, is_forced)

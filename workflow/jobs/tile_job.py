@@ -14,7 +14,7 @@ class TileJob:
     run: ImageNetwork
     number: int
     listed: tuple[tuple[Tile, ...], ...]
-    """The tiles of each file list of the job, see `neuralfield.tasks.image.tile_files`."""
+    """The tiles of each file list of the job; a list is a ledger with an entry for each tile."""
 
     @property
     def tiles(self) -> list[Tile]:

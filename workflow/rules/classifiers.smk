@@ -8,7 +8,7 @@ rule classifiers:
     input:
         "results/classifiers/report.html",
         PLAN.classifier_products(),
-        incomplete_again(PLAN.classifier_contents),
+        incomplete_again(PLAN.classifier_products),
 
 
 rule train_classifier:

@@ -32,7 +32,7 @@ if not IS_MODULE:
     startup.let_ctrl_c_end_imports()
 
 from config import configuration, named_files, own_image, precedence, sweeps
-from jobs import batches, estimates, orphans, recovery, results_manifest
+from jobs import batches, estimates, manifest, orphans, recovery
 from jobs.inputs import Inputs
 from jobs.needs import Needs
 from jobs.plan import Plan, for_runs, renders_of_a_network
@@ -146,8 +146,8 @@ def shown(path, caption, category, **labels):
     return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)
 
 
-def incomplete_again(contents):
-    return recovery.incomplete_again(workflow, logger.info, contents)
+def incomplete_again(products):
+    return recovery.incomplete_again(workflow, logger.info, products)
 
 
 # `onstart` of a module is not called

@@ -5,7 +5,7 @@ rule tables:
     input:
         "results/tables/report.html",
         PLAN.table_products(),
-        incomplete_again(PLAN.table_contents),
+        incomplete_again(PLAN.table_products),
 
 
 rule train_table:

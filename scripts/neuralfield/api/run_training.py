@@ -14,12 +14,12 @@ from tqdm import tqdm
 from neuralfield.api.arguments import require_path
 from neuralfield.rendering.compiling import compile_ahead
 from neuralfield.rendering.publishing import publishing
+from neuralfield.system.copies import FOLDER_NAME
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import DivergenceError, StorageError
 from neuralfield.system.files import storage_errors
 from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
-from neuralfield.system.kept import FOLDER_NAME
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.tasks.training_settings import BUDGETS, ImageExecution
 from neuralfield.training.budget import within_budget

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 from collections.abc import Iterable, Iterator
@@ -83,6 +84,30 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
                 rest = rest[os.write(handle, rest) :]
         finally:
             os.close(handle)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Create a second path for a file: a hard link, or a copy if links are not possible."""
+    with storage_errors(target, "cannot be written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            if target.exists() and target.samefile(source):
+                return
+            temporary.unlink(missing_ok=True)  # from a killed process with the same number
+            os.link(source, temporary)
+            temporary.replace(target)  # not synced; a link lost in a power cut is created again
+            return
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+    copy_file(source, target)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file; see `replacing`."""
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
 
 
 def write_json(path: Path, content: Any, *, indent: int = 2, allow_nan: bool = True) -> None:

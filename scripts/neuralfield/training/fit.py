@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 from neuralfield.engines import EngineBatch
 from neuralfield.system.checkpoint import fingerprint
+from neuralfield.system.copies import TRAINING, Copies
 from neuralfield.system.device import keep_freed_memory, require_cores, require_memory
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
-from neuralfield.system.kept import KeptResults
 from neuralfield.tasks.task import Task
 from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
 from neuralfield.training.state import StateFolder
@@ -48,7 +48,7 @@ def fit_batch(
     `stop` is given by a process that does more than this call and has its own handlers of signals.
 
     Raises the errors of `fit`. If a training diverges for the second time, the others are completed
-    and their states are saved before the error is raised.
+    and published before the error is raised.
     """
     execution = trainings[0].execution
     require_cores(execution.threads * side_by_side)
@@ -66,7 +66,7 @@ def fit_batch(
         # locked in the same order by every process, so that batches cannot deadlock
         for one in sorted(active, key=lambda one: one.folder.folder):
             stack.enter_context(one.folder.locked(stop))
-        active = [one for one in active if not _publish_kept(one)]
+        active = [one for one in active if not _restore(one)]
         if not active:
             return
         writers = stack.enter_context(ThreadPoolExecutor(_WRITERS))
@@ -74,8 +74,8 @@ def fit_batch(
         engines = EngineBatch(execution.device, side_by_side)
         stack.callback(engines.close)
         train_all(active, execution, engines, stop)
+        list(writers.map(_publish, [one for one in active if not one.failure]))
         _raise_failures(active)
-        list(writers.map(_publish, active))
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
@@ -87,26 +87,32 @@ def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
     return ActiveTraining(training, trainer, folder)
 
 
-def _publish_kept(active: ActiveTraining) -> bool:
-    """Publish the kept results of an identical training; return whether there were any."""
-    kept = _kept_results(active)
-    return kept is not None and kept.restore(active.training.outputs or {})
+def _restore(active: ActiveTraining) -> bool:
+    """Restore the results of an identical training; return whether there were any."""
+    training, copies = active.training, _copies(active)
+    if copies is None or not copies.restore(training.outputs or {}):
+        return False
+    training.execution.say(
+        f"restoring the results that are kept in {copies.folder}; no training is needed"
+    )
+    active.folder.remove()
+    return True
 
 
 def _publish(active: ActiveTraining) -> None:
-    training, kept = active.training, _kept_results(active)
+    training, copies = active.training, _copies(active)
     training.publish(active.trainer, active.folder)
-    if kept is not None:
-        kept.keep(training.outputs or {})
+    if copies is not None and copies.store(training.outputs or {}):
+        active.folder.remove()
 
 
-def _kept_results(active: ActiveTraining) -> KeptResults | None:
+def _copies(active: ActiveTraining) -> Copies | None:
     training = active.training
     folder = training.execution.kept_folder
     if folder is None or training.outputs is None:
         return None
-    name = fingerprint(active.folder.fingerprint, training.task.record())
-    return KeptResults(folder, name, training.last_step, training.execution.say)
+    made_from = fingerprint(active.folder.fingerprint, training.task.record())
+    return Copies(folder, TRAINING, made_from, training.execution.say)
 
 
 def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:

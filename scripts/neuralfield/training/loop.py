@@ -48,15 +48,12 @@ class Execution:
     leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
     heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
     kept_folder: Path | None = None
-    """The folder in which published results are kept; see `neuralfield.system.kept`."""
+    """The folder of copies of published results; see `neuralfield.system.copies`."""
     found_settings: Mapping[str, int] = field(default_factory=dict)
     """Settings that were found for a budget, for the record of the training."""
     notes: list[str] = field(default_factory=list)  # lines for that record
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
     """Called with the trainers after each call to the engine; they must not change the trainers."""
-    last_state_after_s: float = 0.0
-    """Minimum duration, in seconds, of the steps since the previous state for which the state after
-    the last step is saved. That state is needed only if publishing fails."""
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -124,10 +121,13 @@ class ActiveTraining:
                 self._save_if_long()
 
     def _save_if_long(self) -> None:
-        """Check the last state, and save it if required by `Execution.last_state_after_s`."""
+        """Check the last state, and save it if the last steps took long.
+
+        It is needed only if publishing fails.
+        """
         state = self.trainer.state()
         unsaved_s = self.trainer.seconds - self.saved_at_s
-        if unsaved_s >= self.training.execution.last_state_after_s:
+        if unsaved_s >= self.training.execution.checkpoint_interval_s:
             self.folder.save(self.trainer.steps_taken, *state)
 
     def report(self) -> None:

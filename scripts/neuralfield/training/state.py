@@ -20,7 +20,7 @@ import numpy as np
 
 from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.files import replacing, storage_errors, try_lock
+from neuralfield.system.files import link_or_copy, storage_errors, try_lock
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
@@ -154,6 +154,10 @@ class StateFolder:
                 with contextlib.suppress(OSError):  # a leftover file only takes disk space
                     path.unlink(missing_ok=True)
 
+    def remove(self) -> None:
+        """Remove the folder; a process that waits for the lock creates it again."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _path(self, step: int) -> Path:
         return self.folder / f"state_{self.fingerprint}_{step:08d}.safetensors"
 
@@ -179,8 +183,4 @@ def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: Snaps
     for step in sorted(steps):
         path = snapshot_path(source, step)
         read(path, step)
-        with replacing(snapshot_path(target, step)) as temporary:
-            try:
-                temporary.hardlink_to(path)
-            except OSError:  # no hard links, or source and target are on different file systems
-                shutil.copyfile(path, temporary)
+        link_or_copy(path, snapshot_path(target, step))

@@ -5,7 +5,7 @@ from PIL import Image
 
 import render
 from neuralfield.fields import ImageShape, build_field, field_settings
-from neuralfield.system.kept_renders import FOLDER_NAME, RECORD_NAME, forget_kept
+from neuralfield.system.copies import FOLDER_NAME, mark_to_make_anew
 from neuralfield.tasks.image.image_model import Model
 
 WHOLE, LEFT = [0, 0, 1, 1], [0, 0, 0.5, 1]
@@ -59,7 +59,7 @@ def test_a_size_that_is_added_is_rendered_alone(folder):
     assert (path / "a.png").stat().st_mtime > 1, "it would look older than the network"
 
 
-@pytest.mark.parametrize("change", ["network", "size", "samples", "version", "damage", "forgotten"])
+@pytest.mark.parametrize("change", ["network", "size", "samples", "version", "damage", "forced"])
 def test_a_render_of_something_else_is_made_again(folder, change):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
@@ -76,14 +76,14 @@ def test_a_render_of_something_else_is_made_again(folder, change):
         content = (path / "a.png").read_bytes()
         (path / "a.png").write_bytes(content[:-20] + b"\0" + content[-19:])
     else:
-        forget_kept(path)
+        mark_to_make_anew(path / FOLDER_NAME, "a.png", True)
     assert rendered({"a": (size, WHOLE)}, **options) == ["a.png"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"a.png": 1}'])
-def test_a_damaged_record_means_rendering_again(folder, content):
+@pytest.mark.parametrize("content", ["", "[]"])
+def test_a_damaged_ledger_means_rendering_again(folder, content):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
-    (path / FOLDER_NAME / RECORD_NAME).write_text(content)
+    (path / FOLDER_NAME / "a.png.json").write_text(content)
     assert rendered({"a": (9, WHOLE)}) == ["a.png"]
     assert rendered({"a": (9, WHOLE)}) == []

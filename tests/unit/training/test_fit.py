@@ -187,7 +187,7 @@ def test_too_little_memory_is_refused_before_anything_starts(tmp_path, monkeypat
 
 
 def test_an_old_state_is_not_used_for_new_settings(tmp_path):
-    train(make_task(), tmp_path)
+    train(make_task(), tmp_path, checkpoint_interval_s=0)
     messages = train(make_task(learning_rate=1e-3), tmp_path)
     assert any("starting at step 0" in line for line in messages)
 

@@ -1,8 +1,5 @@
 """The plan of a config: the settings on which a training depends, and the files that it makes."""
 
-import json
-from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +12,7 @@ from config.sweeps import expand
 from jobs.plan import Plan
 from jobs.startup import UserError
 from neuralfield.images.tiling import Tiling
-from neuralfield.tasks.image.tile_files import MOST_LISTS
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
-from neuralfield.training.budget import FoundSteps
 
 
 @pytest.fixture
@@ -92,19 +87,6 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
     assert "results/tiny/siren+random_seed=3/render_8.png" not in files
 
 
-def test_folders_of_states_are_those_of_all_trainings(plan: Plan):
-    folders = plan.state_folders()
-    assert "results/large/plain/tiles/0_0" in folders and "results/large/plain" not in folders
-    assert "results/tables/slope/sizes/4x2" in folders and "results/classifiers/bars" in folders
-
-
-def test_folders_have_the_snapshots_of_their_training(plan: Plan):
-    contents = {folder: names for _, folder, names in plan.network_contents()}
-    assert "step_00000020.safetensors" in contents["results/tiny/plain/checkpoints"]
-    assert contents["results/tiny/plain/comparison"] == {"redraw.png"}
-    assert {name.split(".")[1] for name in contents["results/large/plain/checkpoints"]} == {"json"}
-
-
 def test_tiles_are_divided_among_jobs(plan: Plan):
     (tiling,) = (tiling for _, tiling in plan.tiled.values())
     assert {len(job.tiles) for job in plan.tile_jobs()} == {1}
@@ -114,7 +96,7 @@ def test_tiles_are_divided_among_jobs(plan: Plan):
     assert len(jobs) == -(-tiling.count // 3) and max(len(job.tiles) for job in jobs) <= 3
     many = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), None)
     assert len(many) == large_images.MOST_JOBS and len(set(map(len, many))) <= 2
-    assert sum(map(len, many)) == MOST_LISTS
+    assert sum(map(len, many)) == large_images.MOST_LISTS
     few = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), 400)
     sizes = [sum(map(len, job)) for job in few]
     assert len(few) == 4 and sum(sizes) == 36**2 and max(sizes) - min(sizes) <= 11
@@ -128,19 +110,3 @@ def test_tiles_share_the_budget_of_their_image(plan: Plan):
         tile = SimpleNamespace(image="large", field="plain", tile="0_0")
         assert plan.training_settings(tile)["budget"] == share
         assert plan.training_settings(ImageNetwork("large", "plain"))["budget"] == budget
-
-
-def test_the_snapshots_of_a_training_follow_the_steps_that_its_budget_came_to(plan: Plan):
-    plan.config["fields"]["siren"]["training"] |= {"budget": 60, "snapshots": 2}
-    checkpoints = "results/tiny/siren/checkpoints"
-
-    def last_snapshot() -> str:
-        return max({folder: names for _, folder, names in plan.network_contents()}[checkpoints])
-
-    folder = Path("results/tiny/siren")
-    folder.mkdir(parents=True)
-    (folder / "training.json").write_text('{"steps": 700}')
-    assert last_snapshot() == "step_00000700.safetensors"
-    found = FoundSteps({"steps": 900, "batch_pixels": 9}, 0.1, "any", "cpu", 1, 60, "digest")
-    (folder / "budget.json").write_text(json.dumps(asdict(found)))
-    assert last_snapshot() == "step_00000900.safetensors"

@@ -18,8 +18,8 @@ from failing_files import (
 )
 from test_fit import CPU, make_task
 
+from neuralfield.system.copies import TRAINING, Copies, mark_to_make_anew
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.system.kept import KeptResults, mark_to_train_anew
 from neuralfield.training.fit import fit_batch
 from neuralfield.training.loop import Execution, Training
 from neuralfield.training.results import publish_results
@@ -119,7 +119,7 @@ def test_a_training_goes_on_without_where_nothing_can_be_kept(tmp_path):
     trained = Trained(tmp_path)
     trained.fit()
     assert trained.outputs["model"].exists()
-    assert any("results are not kept" in line for line in trained.messages)
+    assert any("no copies are stored" in line for line in trained.messages)
 
 
 def test_results_that_were_damaged_in_place_are_trained_anew(trained):
@@ -135,12 +135,12 @@ def test_results_that_were_damaged_in_place_are_trained_anew(trained):
     assert not later.again().steps, "what is kept is whole again"
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"files": {"../model": "00"}}', b"\xff{"])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 2}', b"\xff{"])
 def test_a_damaged_list_is_not_believed(trained, content):
     (listed,) = trained.run.kept_folder.glob("*.json")
     listed.write_bytes(content)
     later = trained.again()
-    assert later.steps and "kept results are damaged" in later.messages[0]
+    assert later.steps and "copies are damaged" in later.messages[0]
 
 
 def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(trained):
@@ -157,12 +157,12 @@ def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(
 
 
 def test_a_training_that_is_asked_for_anew_takes_its_steps(trained):
-    mark_to_train_anew(trained.run.kept_folder, True)
+    mark_to_make_anew(trained.run.kept_folder, TRAINING, True)
     later = trained.again()
     assert later.steps
     assert not later.again().steps, "it was asked for once"
-    mark_to_train_anew(trained.run.kept_folder, True)
-    mark_to_train_anew(trained.run.kept_folder, False)
+    mark_to_make_anew(trained.run.kept_folder, TRAINING, True)
+    mark_to_make_anew(trained.run.kept_folder, TRAINING, False)
     assert not trained.again().steps
 
 
@@ -189,7 +189,7 @@ def publish(folder, contents):
 def restored(folder):
     """Restore the kept results, and return them by name."""
     outputs = {"result": folder / "back/result", "more": folder / "back/more"}
-    assert KeptResults(folder / ".kept", "f" * 16, 9, print).restore(outputs)
+    assert Copies(folder / ".kept", "it", "made from", print).restore(outputs)
     return {name: content.decode() for name, content in files_in(folder / "back").items()}
 
 
@@ -208,7 +208,7 @@ def test_whatever_happens_while_results_are_kept_the_old_or_the_new_ones_are_the
     def keep(folder, contents):
         publish(folder, contents)
         outputs = {"result": folder / "result", "more": folder / "more"}
-        KeptResults(folder / ".kept", "f" * 16, 9, lambda line: None).keep(outputs)
+        Copies(folder / ".kept", "it", "made from", lambda line: None).store(outputs)
 
     keep(tmp_path / "count", ONE)
     with FailingFiles()() as counted:
