@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from machine_kind import MachineKind
 from result_facts import Facts
 
@@ -102,29 +101,30 @@ def differences_of_kind(here: MachineKind, there: MachineKind) -> list[str]:
 
 def compare(found: Mapping[str, Facts], expected: Mapping[str, Facts]) -> list[Verdict]:
     """Return a verdict on each found or expected result, sorted by name."""
-    verdicts = []
-    for name in sorted(found.keys() | expected.keys()):
-        if name not in found:
-            verdicts.append(Verdict(name, MISSING))
-        elif name not in expected:
-            verdicts.append(Verdict(name, UNEXPECTED))
-        elif found[name]["sha256"] == expected[name]["sha256"]:
-            verdicts.append(Verdict(name, EQUAL))
-        else:
-            verdicts.append(_compare_numbers(name, found[name], expected[name]))
-    return verdicts
+    names = sorted(found.keys() | expected.keys())
+    return [_verdict(name, found.get(name), expected.get(name)) for name in names]
 
 
-def _compare_numbers(name: str, found: Facts, expected: Facts) -> Verdict:
+def _verdict(name: str, found: Facts | None, expected: Facts | None) -> Verdict:
+    if found is None or expected is None:
+        return Verdict(name, MISSING if found is None else UNEXPECTED)
+    if found["sha256"] == expected["sha256"]:
+        return Verdict(name, EQUAL)
     here, there = found["numbers"], expected["numbers"]
     if not there:
         return Verdict(name, DIFFERENT, "must have the same bytes")
-    worst, detail = 0.0, "the numbers are the same"
-    for key in {**there, **here}:
-        excess = _excess(here.get(key), there.get(key), TOLERANCES.get(key, 0))
-        if excess > worst:
-            worst, detail = excess, _described(key, here.get(key), there.get(key))
-    return Verdict(name, DIFFERENT if worst > 1 else WITHIN, detail)
+    excesses = {
+        key: _excess(here.get(key), there.get(key), TOLERANCES.get(key, 0))
+        for key in {**there, **here}
+    }
+    worst = max(excesses, key=excesses.__getitem__)
+    if not excesses[worst]:
+        return Verdict(name, WITHIN, "the numbers are the same")
+    times = f"{excesses[worst]:.2g} times the tolerance"
+    both = (
+        "" if isinstance(there.get(worst), list) else f", {here.get(worst)}, not {there.get(worst)}"
+    )
+    return Verdict(name, DIFFERENT if excesses[worst] > 1 else WITHIN, f"{worst}: {times}{both}")
 
 
 def _excess(here: Any, there: Any, tolerance: float) -> float:
@@ -137,10 +137,3 @@ def _excess(here: Any, there: Any, tolerance: float) -> float:
         return math.inf
     distance = abs(here - there) / tolerance
     return distance if math.isfinite(distance) else math.inf
-
-
-def _described(key: str, here: Any, there: Any) -> str:
-    if key == "cell_means" and np.shape(here) == np.shape(there):
-        return f"{key}: differs by up to {np.max(np.abs(np.subtract(here, there))):.4g}"
-    found, expected = (f"{v:.6g}" if isinstance(v, float) else v for v in (here, there))
-    return f"{key}: {found}, in the manifest {expected}"

@@ -41,13 +41,7 @@ MANIFEST = Path(__file__).with_name("manifest")
 
 
 def regenerate(folder: Path, device: str, cores: str) -> None:
-    """Run the workflow with the shipped settings in an empty folder.
-
-    Raises
-    ------
-    NeuralfieldError
-        If the workflow fails; Snakemake has reported the reason.
-    """
+    """Run the workflow with the shipped settings in an empty folder."""
     command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--cores", cores, "--config", f"training={{device: {device}}}"]
     code = subprocess.run(command, cwd=folder, check=False).returncode
@@ -63,10 +57,7 @@ def regenerate(folder: Path, device: str, cores: str) -> None:
 def judge(results: Path, manifest: Path) -> tuple[Entry, MachineKind, list[Verdict]]:
     """Compare results with the entry of the manifest that is most similar to this machine.
 
-    Raises
-    ------
-    InputError
-        If there are no results or no manifest, or if it is of another engine version.
+    Raises `InputError` if there are no results or no manifest, or it is of another engine version.
     """
     here = entry_of(results)
     entries = read_manifest(manifest)

@@ -134,18 +134,8 @@ def kill_over_finished(
 ) -> Tally:
     """Kill Snakemake while it remakes finished results; check that the plain command repairs them.
 
-    Parameters
-    ----------
-    victim : FinishedWorkflow
-    kills : int
-    choose : random.Random
-    aims : sequence of str
-        Rules to force and to aim at, one for each kill; by default the rules hit least often.
-
-    Raises
-    ------
-    PromiseBroken
-        After all kills, if results were broken; they are restored from a copy in between.
+    `aims` are rules to force and to aim at, one for each kill; by default those hit least often.
+    Raises `PromiseBroken` after all kills, if results were broken; they are restored in between.
     """
     let_finish(victim.start(), victim.folder, "the first run")
     victim.keep_copy()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from train_and_render import CHECKPOINT_INTERVAL_S, READY
 
@@ -47,47 +47,11 @@ with times. history.csv is compared without its seconds."""
 SendSignal = Callable[[int, signal.Signals], None]
 
 
-class Victim(Protocol):
-    """A program that works in a folder, and resumes there when it is started again.
-
-    Attributes
-    ----------
-    name : str
-    ways : mapping of str to callable
-        The ways to kill it: names of the processes that die, and functions that signal them.
-    longest_share : float
-        Maximum time before a kill, as a share of the working time of an undisturbed run.
-    device_kind : {"cpu", "gpu"}
-    """
-
-    name: ClassVar[str]
-    ways: ClassVar[Mapping[str, SendSignal]]
-    longest_share: ClassVar[float]
-    device_kind: str
-
-    def start(self, folder: Path) -> subprocess.Popen:
-        """Start or resume it in a new session."""
-        ...
-
-    def results(self, folder: Path) -> Path:
-        """Return the folder of the results."""
-        ...
-
-    def states(self, folder: Path) -> list[Path]:
-        """Return the saved states."""
-        ...
-
-    def checkpoints(self, folder: Path) -> Path:
-        """Return the first file to appear when the results of a training are written."""
-        ...
-
-    def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
-        """Return its activity as seen from outside; `begun` are the files being written."""
-        ...
-
-
 class TrainingVictim:
-    """The training process of `train_and_render.py`."""
+    """The training process of `train_and_render.py`, which is killed in one of the `ways`.
+
+    `longest_share` is the longest time before a kill, as a share of an undisturbed run's.
+    """
 
     name: ClassVar = "training"
     ways: ClassVar[Mapping[str, SendSignal]] = {"training": os.killpg}
@@ -97,6 +61,7 @@ class TrainingVictim:
         self.device_kind, self.steps = device_kind, steps
 
     def start(self, folder: Path) -> subprocess.Popen:
+        """Start or resume it in a new session."""
         folder.mkdir(exist_ok=True)
         arguments = [str(folder), self.device_kind, str(self.steps)]
         return _start([sys.executable, str(HERE / "train_and_render.py"), *arguments], folder)
@@ -108,9 +73,11 @@ class TrainingVictim:
         return files_below(folder / "state", "state_*_*.safetensors")
 
     def checkpoints(self, folder: Path) -> Path:
+        """Return what appears first when the results of a training are written."""
         return folder / "checkpoints"
 
     def phase(self, process: subprocess.Popen, folder: Path, begun: Collection[Path]) -> str:
+        """Return its activity as seen from outside; `begun` are the files being written."""
         if READY not in (folder / LOG).read_text():
             return "starting"
         if (folder / "training.json").exists():
@@ -125,15 +92,7 @@ class TrainingVictim:
 
 
 class Workflow:
-    """Snakemake working on a tiny image.
-
-    Parameters
-    ----------
-    device_kind : {"cpu", "gpu"}
-    steps : int
-    small : bool
-        Whether to make only one network and its redraw, without time-lapse, numbers and report.
-    """
+    """Snakemake working on a tiny image; if `small` is set, on one network and its render."""
 
     name: ClassVar = "Snakemake"
     ways: ClassVar[Mapping[str, SendSignal]] = {
@@ -174,16 +133,11 @@ class Workflow:
         return f"{jobs}, writing" if begun else jobs
 
 
-class FinishedWorkflow:
-    """Snakemake working on results that exist already.
+Victim = TrainingVictim | Workflow
 
-    Parameters
-    ----------
-    folder : Path
-        An empty folder.
-    small : bool
-        Whether to make only one image, one network and its render, not results of every rule.
-    """
+
+class FinishedWorkflow:
+    """Snakemake working on results that exist already, of every rule unless `small` is set."""
 
     def __init__(self, folder: Path, *, small: bool = False) -> None:
         self.folder, self.copy = folder / "work", folder / "copy"

@@ -19,20 +19,7 @@ Happening = Callable[[str, Callable, tuple, dict], object]
 
 
 class FailingFiles:
-    """A context that counts the calls that change files, and makes one of them go wrong.
-
-    Parameters
-    ----------
-    at : int, optional
-        Number of the call that goes wrong, from 0; None: no call goes wrong.
-    happening : callable, optional
-        The replacement for that call.
-
-    Attributes
-    ----------
-    calls : list of str
-        Names of the calls that were made.
-    """
+    """A context that records the calls that change files, and replaces the one with number `at`."""
 
     def __init__(self, at: int | None = None, happening: Happening | None = None) -> None:
         self.at, self.happening = at, happening

@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from processes import PATIENCE_S, output_of
@@ -80,24 +78,6 @@ def test_jobs_stay_while_another_machine_may_be_at_work(folder, cancel):
     for name in ("0.input", "0.output", "1.output"):  # two of this run, and another one
         (folder / "locks" / f"{name}.lock").touch()
     assert cancel() == (set(), [])
-
-
-def test_jobs_stay_where_there_are_no_locks(folder):
-    assert orphans.cancel_orphans(None, print, set, folder) == set()
-    assert not (folder.parents[1] / "cancelled").exists()
-
-
-def test_this_run_stays_known_to_others(folder, cancel):
-    """A Snakemake that checks whether others are alive must not itself look dead to them."""
-    cancel()
-    look = "import sys, pathlib; sys.path[:0] = sys.argv[1:2]; from jobs import startup;"
-    look += "lock = pathlib.Path(sys.argv[2], 'locks', '0.output.lock'); lock.touch();"
-    look += "print(startup.clear_stale_locks(pathlib.Path(sys.argv[2]))[1])"
-    path = startup.__file__.removesuffix("/jobs/startup.py")
-    command = [sys.executable, "-c", look, path, str(folder)]
-    scripts = Path(startup.__file__).parents[2] / "scripts"
-    env = os.environ | {"PYTHONPATH": str(scripts)}
-    assert output_of(command, env=env) == "False\n"
 
 
 def test_without_slurm_nothing_is_asked(folder, cancel, monkeypatch):

@@ -106,12 +106,6 @@ def test_a_link_in_place_of_a_lock_is_not_followed(monkeypatch, tmp_path):
     assert not victim.exists()
 
 
-def test_where_gpus_cannot_be_reported_apart_none_is_claimed(monkeypatch):
-    monkeypatch.setattr(device_claim, "_gpus_of_machine", lambda: None)
-
-    assert device_claim.claim_gpu(1, print) is None
-
-
 @pytest.mark.parametrize(
     ("visible", "present"), [(None, True), ("0", True), ("", False), ("-1", False)]
 )

@@ -60,15 +60,6 @@ def test_every_writer_says_in_a_line_that_the_disk_is_full(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_writer_says_in_a_line_that_a_folder_is_read_only(tmp_path, name):
-    with small_disk(tmp_path / "disk", 2048) as disk:
-        disk.set_writable(False)
-        with pytest.raises(StorageError) as caught:
-            WRITERS[name](disk.folder / name)
-        in_one_line(caught.value, name, "Read-only file system")
-
-
-@pytest.mark.parametrize("name", WRITERS)
 def test_every_writer_says_in_a_line_that_a_permission_is_missing(tmp_path, name):
     locked = tmp_path / "locked"
     locked.mkdir()
@@ -87,8 +78,7 @@ def test_every_writer_says_in_a_line_that_a_permission_is_missing(tmp_path, name
 
 
 @pytest.mark.parametrize(
-    "free_kib",
-    [28, *(pytest.param(kib, marks=pytest.mark.slow) for kib in range(12, 84, 8) if kib != 28)],
+    "free_kib", [28, *(pytest.param(n, marks=pytest.mark.slow) for n in (12, 52))]
 )
 def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeypatch, free_kib):
     monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)

@@ -217,18 +217,6 @@ def test_facts_that_were_changed_are_named(finished):
     path.write_text(own)
 
 
-def test_facts_of_another_image_are_named_before_the_table_is_there(finished):
-    """Snakemake removes the table before it is written again, while the networks still agree."""
-    path, table = finished.path("one/picture.json"), finished.path("one/pixels.csv")
-    own, rows = path.read_bytes(), table.read_bytes()
-    shutil.copyfile(finished.path("two/picture.json"), path)
-    table.unlink()
-    with pytest.raises(NeuralfieldError, match=r"one/picture\.json: .* another image"):
-        encode.main(*(finished.path(f"one/{n}") for n in ("resized.png", path.name, table.name)))
-    path.write_bytes(own)
-    table.write_bytes(rows)
-
-
 def test_a_missing_snapshot_is_named(finished):
     path = finished.path(f"one/own/{SNAPSHOT}")
     own = path.read_bytes()

@@ -17,11 +17,9 @@ from neuralfield.images import (
     write_facts,
     write_pixel_csv,
 )
-from neuralfield.system.checkpoint import snapshot_path
-from neuralfield.system.errors import CheckpointError, NeuralfieldError
+from neuralfield.system.errors import NeuralfieldError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.state import StateFolder
-from timelapse import main as timelapse
 
 CPU = test_fit.CPU
 
@@ -161,34 +159,3 @@ def test_a_table_of_a_users_own_has_no_record_and_is_taken(tmp_path):
     facts = read_facts(tmp_path / "picture.json")
     del facts["resized"]["digest"]
     require_image(tmp_path / "pixels.csv", "another", facts)
-
-
-def test_a_timelapse_refuses_snapshots_of_another_step_or_training(trained, tmp_path):
-    own = trained / "own"
-    checkpoints = tmp_path / "checkpoints"
-
-    def attempt(**changes: Path) -> None:
-        checkpoints.mkdir(exist_ok=True)
-        for path in (own / "checkpoints").iterdir():
-            (checkpoints / path.name).write_bytes(path.read_bytes())
-        for name, source in changes.items():
-            (checkpoints / f"{name}.safetensors").write_bytes(source.read_bytes())
-        timelapse(
-            checkpoints,
-            own / "model.safetensors",
-            own / "history.csv",
-            [tmp_path / "timelapse.gif"],
-            size=16,
-            frames=9,
-            frames_per_second=5,
-            device="cpu",
-        )
-
-    attempt()
-    for source in (
-        snapshot_path(own / "checkpoints", 6),
-        snapshot_path(trained / "image/checkpoints", 0),
-        snapshot_path(trained / "seed/checkpoints", 0),
-    ):
-        with pytest.raises(CheckpointError, match=r"step_00000000\.safetensors: the network of"):
-            attempt(step_00000000=source)

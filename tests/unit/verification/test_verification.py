@@ -43,37 +43,28 @@ def status_of(found, expected):
     return verdict.status
 
 
-def test_the_same_checksum_is_equal_and_another_is_judged_by_numbers():
-    expected = facts("abc", psnr_db=38.0, wrong_pixels=0)
-    assert status_of(expected, expected) == EQUAL
-    assert status_of(facts("abd", psnr_db=38.4, wrong_pixels=30), expected) == WITHIN
-    assert status_of(facts("abd", psnr_db=38.6, wrong_pixels=0), expected) == DIFFERENT
-    assert status_of(facts("abd", psnr_db=38.0, wrong_pixels=60), expected) == DIFFERENT
+CELLS = {"cell_means": [0.5, 0.5], "spread": 0.2}
 
 
-def test_numbers_without_a_tolerance_must_be_equal():
-    assert status_of(facts("abd", steps=100), facts("abc", steps=101)) == DIFFERENT
-    assert status_of(facts("abd", steps=100), facts("abc", steps=100)) == WITHIN
-
-
-@pytest.mark.parametrize("found", [None, float("nan"), "38", [38.0]])
-def test_what_is_no_number_is_never_near_one(found):
-    assert status_of(facts("abd", psnr_db=found), facts("abc", psnr_db=38.0)) == DIFFERENT
-
-
-def test_a_number_that_only_one_side_has_is_a_difference():
-    assert status_of(facts("abd", psnr_db=38.0), facts("abc", psnr_db=38.0, ssim=1)) == DIFFERENT
-
-
-def test_a_file_without_numbers_has_to_be_the_same_bytes():
-    assert status_of(facts("abd"), facts("abc")) == DIFFERENT
-
-
-def test_images_are_near_when_all_of_their_cells_are():
-    expected = facts("abc", cell_means=[0.5, 0.5], spread=0.2)
-    assert status_of(facts("abd", cell_means=[0.5, 0.52], spread=0.2), expected) == WITHIN
-    assert status_of(facts("abd", cell_means=[0.5, 0.54], spread=0.2), expected) == DIFFERENT
-    assert status_of(facts("abd", cell_means=[0.5], spread=0.2), expected) == DIFFERENT
+@pytest.mark.parametrize(
+    ("found", "expected", "status"),
+    [
+        ({"psnr_db": 38.4, "wrong_pixels": 30}, {"psnr_db": 38.0, "wrong_pixels": 0}, WITHIN),
+        ({"psnr_db": 38.6, "wrong_pixels": 0}, {"psnr_db": 38.0, "wrong_pixels": 0}, DIFFERENT),
+        ({"psnr_db": 38.0, "wrong_pixels": 60}, {"psnr_db": 38.0, "wrong_pixels": 0}, DIFFERENT),
+        ({"steps": 100}, {"steps": 101}, DIFFERENT),
+        ({"steps": 100}, {"steps": 100}, WITHIN),
+        *(({"psnr_db": no}, {"psnr_db": 38.0}, DIFFERENT) for no in (None, float("nan"), "38")),
+        ({"psnr_db": 38.0}, {"psnr_db": 38.0, "ssim": 1}, DIFFERENT),
+        ({}, {}, DIFFERENT),
+        (CELLS | {"cell_means": [0.5, 0.52]}, CELLS, WITHIN),
+        (CELLS | {"cell_means": [0.5, 0.54]}, CELLS, DIFFERENT),
+        (CELLS | {"cell_means": [0.5]}, CELLS, DIFFERENT),
+    ],
+)
+def test_results_of_other_bytes_are_judged_by_their_numbers(found, expected, status):
+    assert status_of(facts("abd", **found), facts("abc", **expected)) == status
+    assert status_of(facts("abc", **found), facts("abc", **expected)) == EQUAL
 
 
 def test_missing_and_unexpected_files_are_named():
@@ -89,8 +80,6 @@ def test_the_nearest_entry_is_of_the_same_device_first_and_engine_next():
         assert nearest_entry(entries, entry.kind) is entry
     assert nearest_entry(entries, CPU | {"numpy": "9"}) is entries[0]
     assert nearest_entry(entries, gpu | {"cupy": "99"}) is entries[1]
-    unknown = gpu | {"device": "NVIDIA T4"}
-    assert nearest_entry(entries, unknown).kind["engine"] == "cuda fused mixed"
 
 
 @pytest.fixture
@@ -119,10 +108,6 @@ def verdicts_by_name(results, manifest):
     return {v.name: v.status for v in verify.judge(results, manifest)[2]}
 
 
-def test_an_entry_is_read_as_it_was_written(results, manifest):
-    assert read_manifest(manifest) == [verify.entry_of(results)]
-
-
 def test_seconds_do_not_count(results, manifest):
     history = results / "cub/siren/history.csv"
     header, first, *others = history.read_text().splitlines()
@@ -132,6 +117,7 @@ def test_seconds_do_not_count(results, manifest):
     metrics.write_text(json.dumps(json.loads(metrics.read_text()) | {"train_seconds": 99}))
     assert set(verdicts_by_name(results, manifest).values()) == {EQUAL}
     assert len(verdicts_by_name(results, manifest)) == 5
+    assert read_manifest(manifest) == [verify.entry_of(results)]
 
 
 def test_each_changed_result_is_found(results, manifest):
