@@ -12,6 +12,7 @@ import numpy as np
 
 from neuralfield.fields import ImageShape
 from neuralfield.images.coordinates import Box
+from neuralfield.images.image import target_size
 from neuralfield.rendering.render import size_for_longer_side
 from neuralfield.system.device import HOST, Array, Device, select_device
 from neuralfield.system.errors import (
@@ -116,7 +117,8 @@ def require_box(box: Any) -> Box:
 
 def require_samples(samples: Any) -> None:
     """Raise an error unless the value is a number of samples per pixel or "auto"."""
-    is_count = _is_count(samples) and samples <= _MOST_SAMPLES
+    is_whole = isinstance(samples, int | np.integer) and not isinstance(samples, bool)
+    is_count = is_whole and 1 <= int(samples) <= _MOST_SAMPLES
     is_auto = isinstance(samples, str) and samples == AUTO
     expected = f"a whole number from 1 to {_MOST_SAMPLES}, or 'auto'"
     require(is_count or is_auto, "samples", samples, expected)
@@ -130,28 +132,14 @@ def render_sides(
     left, top, right, bottom = box = require_box(box)
     if size is None:
         size = max(round(model.width * (right - left)), round(model.height * (bottom - top)), 1)
-    if _is_count(size):
-        width, height = size_for_longer_side(model, int(size), box)
-    else:
-        width, height = require_width_and_height(size)
+    width, height = target_size((1, 1), size)
+    if not isinstance(size, Sequence):
+        width, height = size_for_longer_side(model, width, box)
     if width * height > 1e6 * max_megapixels:
         found = f"{width:,} x {height:,} pixels"
         expected = f"at most {max_megapixels:g} megapixels"
         raise InputError("size", found, expected, "render fewer pixels, or raise max_megapixels")
     return width, height
-
-
-def require_width_and_height(size: Any) -> tuple[int, int]:
-    """Return (width, height) in pixels, or raise an error if it is not a pair of whole numbers."""
-    sides: Any = tuple(size) if isinstance(size, Sequence | np.ndarray) else ()
-    expected = "a whole number of pixels >= 1 for the longer side, or (width, height)"
-    require(len(sides) == 2 and all(map(_is_count, sides)), "size", size, expected)
-    return int(sides[0]), int(sides[1])
-
-
-def _is_count(value: Any) -> bool:
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return is_whole and int(value) >= 1
 
 
 def floats(values: Any, count: int) -> list[float]:

@@ -1,7 +1,7 @@
 """Import of SIREN networks that were trained with PyTorch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +13,10 @@ from neuralfield.api.arguments import (
     floats,
     plain,
     require,
-    require_width_and_height,
 )
 from neuralfield.api.image_field import ImageField
 from neuralfield.fields import ImageShape, Siren
-from neuralfield.images.image import MODES
+from neuralfield.images.image import MODES, target_size
 from neuralfield.system.errors import InputError, WrongTypeError
 from neuralfield.system.settings import any_of
 from neuralfield.tasks.image.image_model import Model
@@ -87,7 +86,8 @@ def from_torch_siren(
     <ImageField: siren of 337 parameters, fitted to 64 x 48 pixels (grey)>
     """
     weights, biases = _layers(state_dict)
-    width, height = require_width_and_height(size)
+    require(isinstance(size, Sequence), "size", size, "(width, height)")
+    width, height = target_size((1, 1), size)
     longer = max(width, height)
     scales = {
         "centres": (longer / width, longer / height),

@@ -179,7 +179,7 @@ def test_sizes_and_boxes():
 
 
 BAD_RENDERS: dict[str, Any] = {
-    "no number": ({"size": True}, ValueError, "size"),
+    "no number": ({"size": "large"}, ValueError, "size"),
     "too many samples": ({"size": 8, "samples": 10**9}, ValueError, "samples"),
     "no pixel": ({"size": 0}, ValueError, "size"),
     "no height": ({"size": (3, 0)}, ValueError, "size"),
