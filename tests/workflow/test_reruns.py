@@ -153,8 +153,8 @@ def test_folders_that_have_lost_a_file_are_made_again(finished):
     finally:
         for number, path in enumerate(lost):
             finished.path(f"away_{number}").rename(path)
-    for name, rule in (("checkpoints", "train"), ("comparison", "evaluate")):
-        assert f"results/tiny/siren/{name} lacks files that were in it:" in messages
+    assert "files are missing in it" in messages
+    for rule in ("train", "evaluate"):
         assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
 
 

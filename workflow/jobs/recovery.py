@@ -12,9 +12,6 @@ from neuralfield.system.copies import FOLDER_NAME, TRAINING, mark_to_make_anew
 from neuralfield.system.errors import InputError
 from neuralfield.system.ledger import Entry, differences, read_ledger
 
-_MOST_LINES = 2
-"""Maximum number of incomplete folders that have a line each."""
-
 
 def incomplete_again(
     workflow: Any, log: Callable[[str], None], products: Callable[[], Iterable[str]]
@@ -30,13 +27,10 @@ def incomplete_again(
             return []
         with contextlib.suppress(InputError):  # reported when it is written again
             entries = read_ledger(Path("results", NAME))
-            incomplete = {path for path in products() if _lacks_files(Path(path), entries)}
-            if len(incomplete) > _MOST_LINES:
-                others = f" and {len(incomplete) - 1:,} other folders lack files that were in them"
-                log(f"{min(incomplete)}{others}: they are created again.")
-            else:
-                for folder in sorted(incomplete):
-                    log(f"{folder} lacks files that were in it: it is created again.")
+            incomplete = [path for path in products() if _lacks_files(Path(path), entries)]
+            if incomplete:
+                others = f", and {len(incomplete) - 1:,} other folders" if incomplete[1:] else ""
+                log(f"{incomplete[0]}{others}: made again, because files are missing in it.")
             workflow.dag.forcefiles.update(incomplete)
         return []
 

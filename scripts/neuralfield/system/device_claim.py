@@ -137,13 +137,9 @@ def _gpus_of_machine() -> list[str] | None:
         handles = [
             pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
         ]
-        return [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+        return [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     except pynvml.NVMLError:
         return None
-
-
-def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else name
 
 
 def _make_shared(folder: Path) -> None:
