@@ -87,27 +87,13 @@ def test_a_classifier_of_images(tmp_path):
     np.testing.assert_array_equal(found.predict_proba(labelled.images), probabilities)
 
 
-def test_parameters_are_kept_as_they_are_given():
-    widths = [4]
-    regressor = nf.TableRegressor(widths=widths)
-    assert regressor.get_params()["widths"] is widths
-    assert regressor.set_params(steps=7) is regressor and regressor.steps == 7
-    assert repr(regressor) == "TableRegressor(steps=7, widths=[4])"
-    with pytest.raises(ValueError, match="Invalid parameter 'step'"):
-        regressor.set_params(step=7)
-
-
 BARS = bars().images
+MANY, LARGE = np.zeros((300, 28, 28), np.uint8), np.zeros((2, 9, 5000), bool)
 MISTAKES = {
     "NaN": (nf.TableRegressor, np.full((3, 2), np.nan), Y[:3], ValueError, "NaN"),
     "infinity": (nf.TableRegressor, X, Y * np.inf, ValueError, "NaN, infinity"),
     "one axis": (nf.TableRegressor, Y, Y, ValueError, "Reshape your data"),
-    "lengths": (nf.TableRegressor, X, Y[:-1], ValueError, "80 in X and 79 in y"),
-    "complex": (nf.TableRegressor, X * 1j, Y, ValueError, "Complex"),
-    "text": (nf.TableRegressor, np.full((80, 2), "a"), Y, ValueError, "could not convert"),
     "one class": (nf.TableClassifier, X, Y * 0, ValueError, "only one class"),
-    "fractions": (nf.TableClassifier, X, Y, ValueError, "Unknown label type"),
-    "no labels": (nf.TableClassifier, X, None, ValueError, "y is None"),
     "flat images": (nf.ImageClassifier, X, Y > 0, ValueError, "height, width"),
     "wide levels": (nf.ImageClassifier, BARS.astype(int), Y[:60] > 0, TypeError, "int64.*uint8"),
     "images of NaN": (nf.ImageClassifier, BARS * np.nan, Y[:60] > 0, ValueError, "X: NaN"),
@@ -115,28 +101,10 @@ MISTAKES = {
     "small images": (nf.ImageClassifier, BARS, Y[:60] > 0, ValueError, "of a window"),
     "rows of several lengths": (nf.TableRegressor, [[1.0], [1.0, 2.0]], Y[:2], ValueError, "^X: "),
     "unsortable labels": (nf.TableClassifier, X, [None] * 80, TypeError, "^y: "),
-    "equal names": (
-        nf.TableRegressor,
-        pd.DataFrame(X, columns=["a", "a"]),
-        Y,
-        ValueError,
-        "^X: several columns named 'a'",
-    ),
+    "equal names": (nf.TableRegressor, pd.DataFrame(X, columns=["a", "a"]), Y, ValueError, "'a'"),
     "many columns": (nf.TableRegressor, np.eye(3, 10_001), Y[:3], ValueError, "10,001 columns"),
-    "many classes": (
-        nf.ImageClassifier,
-        np.zeros((300, 28, 28), np.uint8),
-        np.arange(300),
-        ValueError,
-        "^y: 300 classes",
-    ),
-    "large images": (
-        nf.ImageClassifier,
-        np.zeros((2, 9, 5000), bool),
-        [0, 1],
-        ValueError,
-        "5,000 x 9 pixels",
-    ),
+    "many classes": (nf.ImageClassifier, MANY, np.arange(300), ValueError, "^y: 300 classes"),
+    "large images": (nf.ImageClassifier, LARGE, [0, 1], ValueError, "5,000 x 9 pixels"),
 }
 
 

@@ -130,16 +130,8 @@ def centres(count):
     ("pixels", "along_x", "along_y"),
     [
         ("corners", np.linspace(-1, 1, WIDTH), np.linspace(-1, 1, HEIGHT)),
-        (
-            "centres",
-            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
-            (2 * np.arange(HEIGHT) + 1) / HEIGHT - 1,
-        ),
-        (
-            "longer",
-            (2 * np.arange(WIDTH) + 1) / WIDTH - 1,
-            (2 * np.arange(HEIGHT) + 1 - HEIGHT) / 12,
-        ),
+        ("centres", centres(WIDTH), centres(HEIGHT)),
+        ("longer", centres(WIDTH), centres(HEIGHT) * HEIGHT / WIDTH),
     ],
 )
 def test_a_siren_of_pytorch_draws_the_same_image(first, pixels, along_x, along_y):
