@@ -1,15 +1,12 @@
-"""Pages other than the README: the files that they link to and name exist."""
+"""The files that pages link to and name exist."""
 
 import re
 
 import pytest
+import snippets
 from workspace import ROOT
 
-NAMES = (
-    *("CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "config/README.md"),
-    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")),
-)
-PAGES = [ROOT / name for name in NAMES]
+PAGES = [ROOT / name for name in (*snippets.PAGES, "SECURITY.md")]
 PACKAGE = ROOT / "scripts" / "neuralfield"
 LAYERS = "|".join(path.name for path in PACKAGE.iterdir() if path.is_dir())
 CUDA_FILES = {path.name: path for path in PACKAGE.rglob("*.cu*")}

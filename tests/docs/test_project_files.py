@@ -55,19 +55,3 @@ def test_the_site_has_every_page():
     own = {path.name for path in docs.glob("*.md")}
     own |= {f"tutorials/{path.name}" for path in docs.glob("tutorials/*.py")}
     assert listed == own | {"index.md", "contributing.md", "changelog.md"}
-
-
-def test_the_catalog_can_read_what_it_needs():
-    usage = read_yaml(".snakemake-workflow-catalog.yml")["usage"]
-    assert usage["software-stack-deployment"]["conda"] is True
-    assert (ROOT / "config/README.md").exists() and (ROOT / "workflow/envs").is_dir()
-
-
-def test_the_changelog_is_kept_in_its_form():
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    dated = r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}"
-    assert headings[0] == "[Unreleased]"
-    assert all(re.fullmatch(dated, heading) for heading in headings[1:])
-    parts = {*re.findall(r"^### (.+)$", text, re.MULTILINE)}
-    assert parts <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

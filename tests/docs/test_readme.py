@@ -1,7 +1,6 @@
 """The README's commands, run as written on a tiny config, and its links."""
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from processes import output_of
 from snippets import snippets
 from workspace import ROOT, Workspace, clean_environment
 
-README = (ROOT / "README.md").read_text()
 COMMANDS = [
     line.split("#")[0].strip()
     for snippet in snippets("README.md", "sh")
@@ -32,12 +30,6 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_there_are_the_commands_that_matter():
-    assert {"make run", "make test", "snakemake --cores all --config image=photo.jpg"} == set(
-        COMMANDS
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("snakemake")])
 def test_command_works_as_written(command: str, checkout: Path):
@@ -50,8 +42,3 @@ def test_command_works_as_written(command: str, checkout: Path):
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
 def test_make_knows_its_targets(command: str):
     output_of([*command.split(), "--dry-run"], cwd=ROOT)
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)]+)\)", README))
-def test_links_lead_somewhere(target: str):
-    assert (ROOT / target).exists()

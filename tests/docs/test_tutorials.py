@@ -10,7 +10,6 @@ from processes import output_of
 from workspace import ROOT, clean_environment
 
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.py"))
-SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
@@ -22,16 +21,6 @@ def test_a_tutorial_runs(path, tmp_path):
         "TMPDIR": os.fspath(tmp_path),
     }
     output_of([sys.executable, path], cwd=tmp_path, env=environment)
-
-
-def test_the_site_executes_every_tutorial_and_stops_at_an_error():
-    (options,) = (
-        plugin["mkdocs-jupyter"] for plugin in SITE["plugins"] if "mkdocs-jupyter" in plugin
-    )
-    assert options["execute"] and not options["allow_errors"] and not options["cache"]
-    assert options["include"] == ["tutorials/*.py"]
-    for path in TUTORIALS:
-        assert path.read_text(encoding="utf-8").startswith("# %% [markdown]\n# # "), path
 
 
 def test_the_gallery_shows_what_its_config_makes():
