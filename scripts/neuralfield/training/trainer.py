@@ -234,8 +234,8 @@ class Trainer:
 
         Raises `DivergenceError` if a weight or a moment of the optimizer is not finite.
         """
-        arrays, _ = self.state()
-        if not all(np.isfinite(array).all() for array in arrays.values()):
+        arrays = [*self.network.arrays.values(), *self.optimizer.state.values()]
+        if not all(np.isfinite(to_host(array)).all() for array in arrays):
             raise self._divergence("a weight is not a finite number")
         self.present_model().write(snapshot_path(folder, self.steps_taken))
 

@@ -213,3 +213,19 @@ def test_the_cpu_engine_goes_back_to_the_same_bytes(tmp_path):
 def test_a_network_that_is_not_finite_before_its_training_is_an_error(tmp_path):
     with pytest.raises(DivergenceError, match="the untrained network's values are not finite"):
         train(make_task({"type": "wire", "width": 8, "omega_0": 1000}), tmp_path)
+
+
+def test_a_psnr_that_is_no_number_is_no_divergence(tmp_path):
+    """The error of a footprint is estimated from two groups of points, and may be negative."""
+    task = make_task(
+        {"type": "siren", "width": 24, "hidden_layers": 2},
+        supervision="footprint",
+        footprint_points=3,
+        precision="float64",
+        random_seed=4,
+        steps=200,
+    )
+    messages = train(task, tmp_path)
+    history = pd.read_csv(tmp_path / "history.csv")
+    assert not np.isfinite(history["psnr_db"]).all()
+    assert not any("returning to step" in line for line in messages)
