@@ -11,6 +11,7 @@
 // Before their wait
 //   update.cu reads the results of the previous update, and writes the next step's scalars over
 //     those that it has read;
+//   weight_gradients.cu sums values that wide_pass.cu has counted as stored;
 //   grid_row_sums reads the positions of corners, which no kernel writes. grid_line_sums, which is
 //     launched without overlap, lets it start at once.
 #pragma once

@@ -58,9 +58,11 @@ __device__ __forceinline__ void store_tile(void* to, const void* from, int bytes
                *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + first + i));
 }
 
-// Do nothing, because store_tile has read its source when it returns.
+// Does nothing, because store_tile has read its source when it returns.
 __device__ __forceinline__ void bulk_stores_read() {}
-__device__ __forceinline__ void bulk_stores_done() {}
+
+// Does nothing, because weight_gradients.cu waits for the end of the pass.
+__device__ __forceinline__ void count_stored(unsigned*) {}
 
 // Does nothing, because barriers alone order all accesses here.
 __device__ __forceinline__ void fence_shared() {}

@@ -74,6 +74,13 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
     return pair;
 }
 
+// Counters of tiles in global memory, which wide_pass.cu increments, and which weight_gradients.cu
+// reads and then resets to zero.
+struct Counters {
+    unsigned full, last;  // warpgroups that have stored their tiles of the full waves, or the last
+    unsigned read;        // blocks of weight_gradients.cu that no longer read the counters
+};
+
 // ---- tiles in memory ------------------------------------------------------------------------
 
 // Stores the four 8 x 8 matrices of a warp's rows and of 16 columns in a tile in global memory.

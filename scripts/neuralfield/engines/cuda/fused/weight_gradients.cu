@@ -1,8 +1,8 @@
 // Gradients of weights and biases: sums over all points of (values of the layer before) x
 // (gradients), which wide_pass.cu has stored in global memory.
 //
-// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. It begins
-// with the tiles that were written last, which the L2 cache still has, and goes on to older ones.
+// A block works on one job: up to 128 rows of one layer's matrix, over some of the tiles. From the
+// tiles that were written last, which the L2 cache still has, it goes on to older ones.
 // Partial sums of the jobs are added up in a fixed order by update.cu. The two back-ends divide a
 // job among a block's warps in their own ways.
 //
@@ -28,13 +28,21 @@ __host__ __device__ constexpr int largest_stage() {
 
 constexpr int STAGE_BYTES = largest_stage();
 
+// newest, newest - step, ...
+struct Tiles {
+    int newest, count, step;
+};
+
 struct Job {
     const char* values;  // tiles of the layer's input, all its columns
     const char* gradients;
     float* weight_partial;  // [rows][columns]; one for each warpgroup if these alternate
     float* bias_partial;    // [columns], likewise; null: this job sums no bias
     int shape, value_columns, first_column;
-    int newest, count, step;  // tiles newest, newest - step, ...
+    Tiles full, last;  // tiles of the full waves, and of the last wave
+    int padding;
+
+    __device__ __forceinline__ int count() const { return full.count + last.count; }
 };
 
 template <int place>

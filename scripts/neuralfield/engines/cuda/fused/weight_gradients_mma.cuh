@@ -91,8 +91,10 @@ struct WeightSums {
 
 template <int rows, int columns>
 __device__ __forceinline__ void bring(const Job& job, int number, char* buffer) {
-    if (number < job.count) {
-        const int tile = job.newest - number * job.step;
+    if (number < job.count()) {
+        const int tile = number < job.last.count
+                             ? job.last.newest - number * job.last.step
+                             : job.full.newest - (number - job.last.count) * job.full.step;
         constexpr int row_bytes = rows / 8 * 128, gradient_bytes = TILE_POINTS * columns * 2;
         char* stage = buffer + number % WEIGHT_STAGES * STAGE_BYTES;
         start_copy<gradient_bytes, THREADS>(stage, job.gradients + size_t(tile) * gradient_bytes);
@@ -155,7 +157,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, char* buffer) {
     BiasSums<WeightSums<rows, columns>> biases;
     const bool has_bias = job.bias_partial;
     for (int i = 0; i < WEIGHT_STAGES - 1; ++i) bring<rows, columns>(job, i, buffer);
-    for (int i = 0; i < job.count; ++i) {
+    for (int i = 0; i < job.count(); ++i) {
         wait_for_copies<WEIGHT_STAGES - 2>();
         __syncthreads();  // the tile is loaded, and all have read the one before it
         bring<rows, columns>(job, i + WEIGHT_STAGES - 1, buffer);
@@ -171,7 +173,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, char* buffer) {
     if (has_bias) biases.write(job.bias_partial);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) weight_gradients(const Job* jobs) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) weight_gradients(const Job* jobs, Counters*) {
     extern __shared__ __align__(128) char memory[];
     const Job job = jobs[blockIdx.x];
     wait_for_earlier_kernels();

@@ -1,5 +1,8 @@
 // The sums of weight_gradients.cu by warpgroups.
 //
+// The kernel does not wait for the whole of wide_pass.cu. It first needs the full waves, which
+// wide_pass.cu counts separately, and adds these up while other blocks still work on the last wave.
+//
 // Each of a block's two consumer warpgroups has 64 of the job's rows or, if the matrix has at most 64
 // rows, every other tile. In a third warpgroup, one warp loads tiles, and the other warps add up the
 // gradients of biases, which would delay the matrix products of the consumers.
@@ -7,7 +10,7 @@
 // If all matrices take two jobs, two neighbouring blocks (a cluster) have those of the same tiles:
 // each block loads half of a tile's gradients to both blocks, and sums part of the bias's columns.
 //
-// Constants: SHARERS (blocks of a cluster).
+// Constants: SHARERS (blocks of a cluster), FULL_COUNT, LAST_COUNT (final counts of wide_pass.cu).
 #pragma once
 
 constexpr int CONSUMERS = 256;
@@ -18,13 +21,12 @@ struct Shared {
 };
 
 template <typename Shape>
-__device__ __forceinline__ void bring(Shape, const Job& job, char* buffer, Shared& shared) {
+__device__ __forceinline__ void bring(Shape, const Job& job, const Tiles& tiles, char* buffer,
+                                      Shared& shared, RingPlace& place) {
     constexpr int rows = Shape::rows, columns = Shape::columns;
     constexpr int value_bytes = TILE_POINTS * rows * 2, gradient_bytes = TILE_POINTS * columns * 2;
-    RingPlace place;
-    fence_global();
-    for (int i = 0; i < job.count; ++i, place.advance(WEIGHT_STAGES)) {
-        const int tile = job.newest - i * job.step;
+    for (int i = 0; i < tiles.count; ++i, place.advance(WEIGHT_STAGES)) {
+        const int tile = tiles.newest - i * tiles.step;
         barrier_wait(&shared.emptied[place.stage], place.parity ^ 1);
         uint64_t* filled = &shared.filled[place.stage];
         char* stage = buffer + place.stage * STAGE_BYTES;
@@ -72,7 +74,7 @@ __device__ __forceinline__ void add_up(Shape, const Job& job, const char* buffer
 
     RingPlace place;
     int previous = -1;
-    for (int i = 0; i < job.count; ++i, place.advance(WEIGHT_STAGES)) {
+    for (int i = 0; i < job.count(); ++i, place.advance(WEIGHT_STAGES)) {
         barrier_wait(&shared.filled[place.stage], place.parity);
         bool is_own = !alternate || i % 2 == group;
         if (is_own) {
@@ -150,9 +152,9 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
         leave(&shared.emptied[place.stage], lane);
         place.advance(WEIGHT_STAGES);
     };
-    for (int i = 0; i < job.count; i += parts) {
+    for (int i = 0; i < job.count(); i += parts) {
         add_tile(sums[0]);
-        if (Shape::alternate && i + 1 < job.count) add_tile(sums[parts - 1]);
+        if (Shape::alternate && i + 1 < job.count()) add_tile(sums[parts - 1]);
     }
 #pragma unroll
     for (int part = 0; part < parts; ++part)
@@ -170,8 +172,19 @@ __device__ __forceinline__ void add_up_bias(Shape, const Job& job, const char* b
         }
 }
 
+__device__ __forceinline__ void bring_all(const Job& job, Counters* counters, char* buffer,
+                                          Shared& shared) {
+    RingPlace place;
+    if (job.full.count) wait_for_count(&counters->full, FULL_COUNT);
+    for_shape(job, [&](auto shape) { bring(shape, job, job.full, buffer, shared, place); });
+    if (job.last.count) wait_for_count(&counters->last, LAST_COUNT);
+    for_shape(job, [&](auto shape) { bring(shape, job, job.last, buffer, shared, place); });
+    wait_for_earlier_kernels();
+    if (atomicAdd(&counters->read, 1u) == gridDim.x - 1) *counters = {};  // for the next step
+}
+
 extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CONSUMERS + 128, 1)
-    weight_gradients(const Job* jobs) {
+    weight_gradients(const Job* jobs, Counters* counters) {
     extern __shared__ __align__(128) char memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory + WEIGHT_STAGES * STAGE_BYTES + 1024);
     const Job job = jobs[blockIdx.x];
@@ -184,11 +197,10 @@ extern "C" __global__ void __cluster_dims__(SHARERS, 1, 1) __launch_bounds__(CON
         barrier_init_fence();
     }
     meet<SHARERS>();
-    wait_for_earlier_kernels();
     if (threadIdx.x >= CONSUMERS) {
         give_registers<72>();
         if (threadIdx.x == CONSUMERS)
-            for_shape(job, [&](auto shape) { bring(shape, job, memory, shared); });
+            bring_all(job, counters, memory, shared);
         else if (threadIdx.x >= CONSUMERS + 32 && job.bias_partial)
             for_shape(job, [&](auto shape) { add_up_bias(shape, job, memory, shared); });
     } else {

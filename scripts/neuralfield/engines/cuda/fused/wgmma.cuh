@@ -141,8 +141,21 @@ __device__ __forceinline__ void bulk_stores_done() {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// Orders what earlier kernels have stored before this thread's bulk copies.
-__device__ __forceinline__ void fence_global() {
+// Adds one to a counter in global memory, once this thread's bulk stores are done.
+__device__ __forceinline__ void count_stored(unsigned* counter) {
+    bulk_stores_done();
+    asm volatile(
+        "fence.proxy.async.global;\n"
+        "red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter)
+        : "memory");
+}
+
+// Waits until a counter has reached `count`; bulk copies then see what was stored before.
+__device__ __forceinline__ void wait_for_count(const unsigned* counter, unsigned count) {
+    unsigned found;
+    do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
+    } while (found < count);
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 

@@ -5,10 +5,13 @@
 // weight_gradients.cu needs, are stored in global memory in float16, in blocks of 8 points x 8
 // columns.
 //
+// The full waves, in which all blocks have tiles, are counted separately from the last one, during
+// which weight_gradients.cu begins on multiprocessors that have no tiles.
+//
 // Gradients are those of the sum over the batch, times GRADIENT_SCALE, which keeps small ones out
 // of float16's subnormal numbers.
 //
-// Constants: those of wide_pass.cuh.
+// Constants: FULL_WAVES, LAST_BLOCKS (that have tiles in the last wave), and those of wide_pass.cuh.
 #include "../dependent_launch.cuh"
 #include "wide_pass.cuh"
 
@@ -194,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + LOADERS, 1)
     wait_for_earlier_kernels();
     __syncthreads();
     const Arguments& arguments = shared.arguments;
-    const int step = BLOCK_TILES * gridDim.x, waves = (TILES - int(blockIdx.x) + step - 1) / step;
+    const int waves = FULL_WAVES + (blockIdx.x < LAST_BLOCKS);
     StreamPlace place;
     if (!begin_stream(stream, place, waves)) return;
     load_constants(shared.constants, arguments.parameters, arguments.frequencies, arguments.offsets,
@@ -209,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + LOADERS, 1)
     float sums[WIDEST / 2];
     uint32_t operand[IN_REGISTERS ? WIDEST / 4 : 1];
     for (int wave = 0; wave < waves; ++wave) {
-        const int index = wave * step + number * gridDim.x + blockIdx.x;
+        const int index = (wave * BLOCK_TILES + number) * gridDim.x + blockIdx.x;
         if (index < TILES) {
             Tile tile = {{index}, buffer, shared, stream, place, derivatives, operand};
             tile.fetch(arguments, buffer);
@@ -217,9 +220,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + LOADERS, 1)
         } else {
             skip_weights(stream, place);
         }
+        if (wave >= FULL_WAVES - 1 && buffer.is_first())
+            count_stored(wave < FULL_WAVES ? &arguments.counters->full : &arguments.counters->last);
     }
     store_totals(shared, totals, threadIdx.x / 32);
-    if (buffer.is_first()) bulk_stores_done();
     end_stream();
     named_sync<CONSUMERS>(ALL_CONSUMERS);
     write_partials(shared);

@@ -19,6 +19,7 @@ struct Arguments : BatchArguments {
                                   // and [COORDINATE_VECTORS][WIDEST] of the input
     float* output_bias_partials;  // [block][CHANNELS]
     double2* loss_partials;       // [block]
+    Counters* counters;
     Offsets offsets;
 };
 

@@ -77,6 +77,10 @@ class WidePass(FusedPass):
         shape = _shape(given.network, self._shared_limit_bytes)
         blocks = min(self._processors, given.batch.tiles)
         super().__init__(given, shape, blocks, backward=True)
+        self._full_waves, self._last_tiles = _last_wave(
+            given.batch.tiles, blocks * shape.block_tiles
+        )
+        self._counters = self._zeros(3, "uint32")
         self._set_up_pass()
         self._set_up_weight_gradients()
 
@@ -104,6 +108,7 @@ class WidePass(FusedPass):
         )
         constants = shape.constants(stages, wgmma=self.wgmma, backward=True) | batch.constants()
         constants |= {"GRADIENT_SCALE": MIXED_GRADIENT_SCALE, "STAGE_BYTES": stage_bytes}
+        constants |= {"FULL_WAVES": self._full_waves, "LAST_BLOCKS": self._last_blocks}
         products = {columns for _, columns in shape.stream_shapes(backward=True)}
         file, prelude = "fused/wide_pass.cu", self._products(products)
         kernel = compile_kernel(file, "wide_pass", constants, prelude, shared_bytes)
@@ -116,7 +121,7 @@ class WidePass(FusedPass):
         sides = self.blocks, shape.block_tiles, len(shape.hidden), shape.widest // 16
         derivatives = self._zeros((*sides, TILE_THREADS, 4))
         pointers = [self._stream.array, *self._values, *self._gradients, derivatives]
-        arguments = [self._arguments_of(pointers)]
+        arguments = [self._arguments_of(pointers, [self._counters])]
         threads = TILE_THREADS * shape.block_tiles + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, self.blocks, threads, arguments, shared_bytes)
@@ -154,15 +159,22 @@ class WidePass(FusedPass):
             "SHAPE_ALTERNATES": [shape[2] for shape in shapes],
             "WEIGHT_STAGES": stages,
             "SHARERS": self._sharers,
+            "FULL_COUNT": self.blocks * self._shape.block_tiles,
+            "LAST_COUNT": self._last_blocks * self._shape.block_tiles,
             "WGMMA": self.wgmma,
         }
         file, prelude = "fused/weight_gradients.cu", self._products({s[1] for s in shapes})
         kernel = compile_kernel(file, "weight_gradients", constants, prelude, shared_bytes)
-        arguments = [self._upload(np.concatenate(table))]
+        arguments = [self._upload(np.concatenate(table)), self._counters]
         threads = 2 * TILE_THREADS + self._producer_threads
         self._launches.append(
             DependentLaunch(self._device, kernel, len(table), threads, arguments, shared_bytes)
         )
+
+    @property
+    def _last_blocks(self) -> int:
+        """The number of blocks that have tiles in the last wave."""
+        return min(self.blocks, self._last_tiles)
 
     @property
     def _sharers(self) -> int:
@@ -194,6 +206,7 @@ class WidePass(FusedPass):
         """Return, for each share of the tiles, the struct from which the kernel reads the job."""
         weight, bias = self._parts_of[job.layer]
         each, tiles = 2 if job.alternates else 1, self.batch.tiles
+        full_tiles = tiles - self._last_tiles
         has_bias = self._shape.hidden[job.layer].has_bias
         has_bias = has_bias and (job.first_row == 0 or self._sharers > 1)
         structs = []
@@ -206,11 +219,20 @@ class WidePass(FusedPass):
                     bias[share * each] if has_bias else None,
                 ]
             )
-            newest = tiles - 1 - share
-            numbers = [shape, weight.shape[1], job.first_row, newest, newest // shares + 1, shares]
+            numbers = [shape, weight.shape[1], job.first_row]
+            for first, end in ((0, full_tiles), (full_tiles, tiles)):
+                newest = end - 1 - share
+                numbers += [newest, max(0, (newest - first) // shares + 1), shares]
+            numbers.append(0)  # alignment
             parts = pointers.view(np.uint8), np.array(numbers, np.int32).view(np.uint8)
             structs.append(np.concatenate(parts))
         return structs
+
+
+def _last_wave(tiles: int, wave_tiles: int) -> tuple[int, int]:
+    """Count the full waves of tiles before the last wave, and the tiles of the last one."""
+    full_waves = (tiles - 1) // wave_tiles
+    return full_waves, tiles - full_waves * wave_tiles
 
 
 def share_processors(works: Sequence[tuple[int, int]], tiles: int, processors: int) -> list[int]:
@@ -237,7 +259,7 @@ def _shape(network: NetworkPlan, limit_bytes: int) -> PaddedNetwork:
 def _pass_fixed_bytes(shape: PaddedNetwork) -> int:
     """Return the shared memory of a block of wide_pass.cu, except its ring of weights, in bytes."""
     hidden, channels = len(shape.hidden), shape.network.layers[-1].fan_out
-    arguments = 8 * (10 + 2 * hidden) + 8 * (hidden + 1)
+    arguments = 8 * (11 + 2 * hidden) + 8 * (hidden + 1)
     tile = shape.tile_bytes + 4 * vector_count(shape) * shape.widest + 2 * 3 * 8 * 72
     tile += 4 * TILE_ROWS * channels + 4 * (16 + 4 * channels)
     return arguments + shape.constants_bytes + shape.block_tiles * tile + 256
