@@ -5,9 +5,9 @@
 prints the tables of docs/viewer.md: the number of operations, counted in the passes that a GPU
 executes; the time to the first tile, the frame rate of a moving view, and the points per
 millisecond of a still view. They are measured in a headless Chromium that renders on the processor
-or, with `--gpu`, on the GPU through Vulkan, with WebGL2 and with WebGPU. `--pages` also measures
-the given pages. `--results results` adds the bytes of the pages in a folder of results, and the
-errors of their rounded snapshots.
+or, with `--gpu`, on the GPU through Vulkan. `--pages` also measures the given pages. `--results
+results` adds the bytes of the pages in a folder of results, and the errors of their rounded
+snapshots.
 """
 
 import argparse
@@ -94,7 +94,9 @@ ALONE = """(async () => {
   const { gl, gpu, store } = tiles;
   const last = store.layout.snapshots;
   const sides = [0.001, 0.001];
-  const part = { arrays: () => store.arrays(0, last), place: [-1, -1, ...sides], sides };
+  const none = [0, 0, 0, 0];
+  const blend = { pixels: none, fades: none, gradients: none };
+  const part = { arrays: () => store.arrays(0, last), place: [-1, -1, ...sides], sides, ...blend };
   const parts = [{ key: `0 ${last}`, ...part }];
   const region = { left: 0, top: 0, width: 128, height: 128, parts };
   const tile = tiles.newTile();
@@ -109,29 +111,7 @@ ALONE = """(async () => {
   while (run(count) < a[0] / 16) count *= 2;
   return (4 * pixels * count) / Math.min(run(count), run(count), run(count));
 })()"""
-"""Points per millisecond of WebGL without other work."""
-
-COMPUTED = """(async () => {
-  const { compute, store } = viewer.tiles;
-  const last = store.layout.snapshots;
-  const sides = [0.001, 0.001];
-  const part = { arrays: () => store.arrays(0, last), place: [-1, -1, ...sides], sides };
-  const parts = [{ key: `0 ${last}`, ...part }];
-  const region = { left: 0, top: 0, width: 128, height: 128, parts };
-  const result = compute.buffer(20 * 128 * 128, GPUBufferUsage.STORAGE);
-  let rows = 1;
-  const run = async (count) => {
-    const start = performance.now();
-    for (let i = 0; i < count; ++i) compute.submit(result, region, 0, 128 * rows, 16, null);
-    await compute.device.queue.onSubmittedWorkDone();
-    return performance.now() - start;
-  };
-  while (rows < 128 && (await run(1)) < a[0] / 16) rows *= 2;
-  let count = 1;
-  while ((await run(count)) < a[0] / 16) count *= 2;
-  return (128 * rows * 16 * count) / Math.min(await run(count), await run(count), await run(count));
-})()"""
-"""Points per millisecond of WebGPU without other work."""
+"""Points per millisecond without other work."""
 
 
 def write_page(folder: Path, name: str) -> Path:
@@ -155,18 +135,16 @@ def count(page: BrowserPage, path: Path) -> list[int]:
     return page.run(f"[{gpu}.passes.length, {gpu}.cost, {gpu}.texelReads]")
 
 
-def measure(page: BrowserPage, path: Path, seconds: float, by: str) -> list[str]:
-    """Time the rendering of a page with "webgl" or with "webgpu"."""
-    page.open(path, f"#{by}", wait=False)
+def measure(page: BrowserPage, path: Path, seconds: float) -> list[str]:
+    """Time the rendering of a page."""
+    page.open(path, wait=False)
     page.wait("window.viewer && viewer.tiles && viewer.tiles.finished")
     first_s = page.run(FIRST)
-    if by == "webgpu":
-        page.wait("viewer.tiles.compute")
     before_s = page.processor_s()
     frames, usual_ms, longest_ms = page.run(MOVING, 1000 * seconds)
     frame_ms = 1000 * (page.processor_s() - before_s) / (frames * seconds)
     exact_s, still = page.run(STILL, 1000 * seconds)
-    alone = page.run(COMPUTED if by == "webgpu" else ALONE, 1000 * seconds)
+    alone = page.run(ALONE, 1000 * seconds)
     return [
         f"{first_s:.1f}",
         f"{frames:.0f}",
@@ -209,13 +187,12 @@ def main(arguments: argparse.Namespace) -> None:
         for name, path in paths.items():
             print_row(name, *(f"{found:,}" for found in count(page, path)))
         print_header(
-            *("network", "by", "first tile, s", "frames/s", "processor ms/frame"),
+            *("network", "first tile, s", "frames/s", "processor ms/frame"),
             *("95% of frames, ms", "longest frame, ms", "exact view, s"),
             *("1,000 points/s when still", "alone"),
         )
         for name, path in paths.items():
-            for by, written in {"webgl": "WebGL2", "webgpu": "WebGPU"}.items():
-                print_row(name, written, *measure(page, path, arguments.seconds, by))
+            print_row(name, *measure(page, path, arguments.seconds))
         print(page.run(RENDERER))
         if arguments.results:
             print_header("page", "bytes", "networks on the slider", "snapshots, dB to exact")

@@ -14,13 +14,10 @@ PATIENCE_S = 3600
 """A limit only against hanging: tests open pages on slow machines, too."""
 
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars")
-SOFTWARE = (
-    *("--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
-    *("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"),
-)
+SOFTWARE = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 GPU = (
     *("--use-angle=vulkan", "--enable-features=Vulkan", "--disable-vulkan-surface"),
-    *("--ignore-gpu-blocklist", "--enable-unsafe-webgpu"),
+    "--ignore-gpu-blocklist",
 )
 
 

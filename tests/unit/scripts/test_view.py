@@ -44,10 +44,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
 }
 QUICK = {"siren", "wire", "hashgrid"}
-"""Networks compared by default: with sines, with complex numbers and footprints, and with a grid.
-
-In tests of WebGPU, WebGL computes them again afterwards.
-"""
+"""Networks compared by default: of sines, of complex numbers with footprints, and a grid."""
 
 WIDE = {"siren": {"width": 70}, "fourier": {"frequencies": 21}, "mlp": {"widths": [33, 6]}}
 
@@ -130,10 +127,7 @@ def require_same(page: BrowserPage, model: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name == "hashgrid" else pytest.param(name, marks=pytest.mark.slow)
-        for name in NETWORKS
-    ],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
 )
 def test_every_field_as_rendered(page: BrowserPage, tmp_path: Path, name: str):
     model = make_network(tmp_path, name)
@@ -144,24 +138,7 @@ def test_every_field_as_rendered(page: BrowserPage, tmp_path: Path, name: str):
     assert page.errors() == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
-)
-def test_every_field_by_webgpu(page: BrowserPage, tmp_path: Path, name: str):
-    model = make_network(tmp_path, name)
-    page.open(make_page(tmp_path, model), "#webgpu")
-    page.wait("viewer.tiles.compute")
-    require_same(page, model)
-    assert message(page) == ""
-    assert page.errors() == []
-    page.run("viewer.tiles.compute.device.destroy()")
-    page.wait("!viewer.tiles.next && !viewer.tiles.compute && document.body.dataset.ready === '1'")
-    require_same(page, model)  # by WebGL again
-
-
-@pytest.mark.parametrize("fragment", ["", "#webgpu"])
-def test_tiles_blend_as_rendered(page: BrowserPage, tmp_path: Path, fragment: str):
+def test_tiles_blend_as_rendered(page: BrowserPage, tmp_path: Path):
     """The networks of a large image's tiles form one image, even where four tiles overlap."""
     tiling = Tiling(30, 22, tile_px=16, overlap_px=5)
     for number, tile in enumerate(tiling):
@@ -170,9 +147,7 @@ def test_tiles_blend_as_rendered(page: BrowserPage, tmp_path: Path, fragment: st
         shape, field = ImageShape(tile.width, tile.height, 3), {"type": "siren", "width": 6}
         save(folder / "model.safetensors", field, shape, {"mode": "rgb"}, seed=number)
     save_mosaic(tmp_path / "mosaic.json", tiling)
-    page.open(make_page(tmp_path, tmp_path / "mosaic.json"), fragment)
-    if fragment:
-        page.wait("viewer.tiles.compute")
+    page.open(make_page(tmp_path, tmp_path / "mosaic.json"))
     require_same(page, tmp_path / "mosaic.json")
 
 

@@ -41,8 +41,6 @@ class NetworkOnGpu {
     this.reduce = this.program(REDUCE_VERTEX, reduceShader(network.channels));
     this.filter = this.program(FULL_VERTEX, FILTER_SHADER);
     this.list = this.texture(gl.TEXTURE_2D, gl.R32UI, 256, TILE_PX * TILE_PX / 256);
-    const rows = (TILE_PX * TILE_PX) / PLANES / CELLS_ACROSS;
-    this.means = this.texture(gl.TEXTURE_2D_ARRAY, gl.RGBA32F, CELLS_ACROSS, rows, PLANES);
     this.taps = this.texture(gl.TEXTURE_2D, gl.RG32F, TILE_PX, 1 + MOST_TAPS);
     this.tapCount = 0;
     const sum = (of) => this.passes.reduce((total, pass) => total + of(pass), 0);
@@ -293,22 +291,6 @@ class NetworkOnGpu {
     });
     this.finish(tile, region, first, count, samples, isListed, this.values[1 - side]);
     this.points += count * samples * region.parts.length;
-  }
-
-  // Write means that WebGPU computed into a tile: of the pixels in `list`, or of all if it is null.
-  put(tile, region, { count, means }, list) {
-    const { gl } = this;
-    if (list) this.setList(list);
-    const cells = (TILE_PX * TILE_PX) / PLANES;
-    const rows = Math.ceil(count / PLANES / CELLS_ACROSS);
-    this.bind(0, gl.TEXTURE_2D_ARRAY, this.means);
-    for (let plane = 0; plane < PLANES; ++plane) {
-      const part = means.subarray(4 * plane * cells, 4 * (plane * cells + rows * CELLS_ACROSS));
-      gl.texSubImage3D(gl.TEXTURE_2D_ARRAY, 0, 0, 0, plane, CELLS_ACROSS, rows, 1, gl.RGBA, gl.FLOAT, part);
-    }
-    gl.bindVertexArray(this.vertices);
-    gl.disable(gl.SCISSOR_TEST);
-    this.finish(tile, region, 0, count, 1, Boolean(list), this.means);
   }
 
   // Average the samples of each pixel into a tile, and add the residual.

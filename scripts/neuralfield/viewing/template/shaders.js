@@ -18,7 +18,6 @@ precision highp int;
 precision highp sampler2D;
 precision highp sampler2DArray;
 precision highp usampler2D;
-#define vec4f vec4
 `;
 
 const FULL_VERTEX = `${HEAD}
@@ -51,17 +50,14 @@ vec2 point(int plane) {
   return at + (offset - spread.zw) * spread.xy;
 }`;
 
-// The body of a sine of x, in GLSL or WGSL, given the keywords for constants and variables. The GPU's
-// own sine may be off by 5e-4 and more if its argument is large; this one by 1e-6.
-const sineBody = (constant, variable) => `
-  ${constant} turns = round(x * 0.3183098861837907);
-  ${variable} r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
-  ${constant} s = r * r;
+// The GPU's sine may be off by 5e-4 and more if its argument is large; this one by 1e-6.
+const SINE = `vec4 sine(vec4 x) {
+  vec4 turns = round(x * 0.3183098861837907);
+  vec4 r = (x - turns * 3.140625) - turns * 9.676535897932e-4;
+  vec4 s = r * r;
   r *= 1.0 + s * (-0.16666667 + s * (8.3333333e-3 + s * (-1.9841270e-4
     + s * (2.7557319e-6 - s * 2.5052108e-8))));
-  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));`;
-
-const SINE = `vec4 sine(vec4 x) {${sineBody("vec4", "vec4")}
+  return r * (1.0 - 2.0 * (turns - 2.0 * floor(turns * 0.5)));
 }`;
 
 const number = (value) => {
@@ -69,19 +65,19 @@ const number = (value) => {
   return /[.e]/.test(text) ? text : `${text}.0`;
 };
 
-// Activations of four values z, in GLSL and in WGSL. If the frequency is only a factor, the weights
+// Activations of four values z. If the frequency is only a factor, the weights
 // contain it already. For a wavelet, z is the real and imaginary parts of two numbers.
 const ACTIVATIONS = {
   sine: () => "sine(z)",
   "variable sine": ({ frequency }) => `sine(${number(frequency)} * (abs(z) + 1.0) * z)`,
   gaussian: () => "exp(-(z * z))",
-  relu: () => "max(z, vec4f(0.0))",
-  tanh: () => "1.0 - 2.0 / (exp(2.0 * clamp(z, vec4f(-15.0), vec4f(15.0))) + 1.0)",
-  sigmoid: () => "1.0 / (1.0 + exp(clamp(-z, vec4f(-80.0), vec4f(80.0))))",
+  relu: () => "max(z, vec4(0.0))",
+  tanh: () => "1.0 - 2.0 / (exp(2.0 * clamp(z, vec4(-15.0), vec4(15.0))) + 1.0)",
+  sigmoid: () => "1.0 / (1.0 + exp(clamp(-z, vec4(-80.0), vec4(80.0))))",
   product: () => "z",
   gabor: ({ frequency, scale }) => `exp(${number(-scale * scale)} * (z.xxzz * z.xxzz + z.yyww * z.yyww)
     - ${number(frequency)} * z.yyww)
-    * sine(${number(frequency)} * z.xxzz + vec4f(1.5707963267948966, 0.0, 1.5707963267948966, 0.0))`,
+    * sine(${number(frequency)} * z.xxzz + vec4(1.5707963267948966, 0.0, 1.5707963267948966, 0.0))`,
 };
 
 const outputs = (count) =>
@@ -134,19 +130,11 @@ void main() {
 }`;
 }
 
-// The value of a network, given the sum of its last layer, in GLSL and in WGSL.
+// The value of a network, given the sum of its last layer.
 function outputOf(network, sum) {
   if (network.output !== "sigmoid") return `0.5 + 0.5 * ${sum}`;
-  return `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * ${sum}, vec4f(-80.0), vec4f(80.0))))`;
+  return `1.0 / (1.0 + exp(clamp(${number(-network.steepness)} * ${sum}, vec4(-80.0), vec4(80.0))))`;
 }
-
-// The body of the weight of a network at a position p, in GLSL or WGSL, given the keyword for constants
-// and the prefix of uniforms: the product of the fades of all sides.
-const weightBody = (constant, about) => `
-  ${constant} beyond = p.xxyy * ${about}pixels.xxyy + ${about}pixels.zzww - ${about}fades;
-  ${constant} share = clamp(beyond * ${about}gradients, vec4f(0.0), vec4f(1.0));
-  ${constant} fade = 0.5 + 0.5 * cos(3.141592653589793 * share);
-  return fade.x * fade.y * fade.z * fade.w;`;
 
 // The end of a network: its value, times its weight if several networks share an image.
 function lastOf(network) {
@@ -159,7 +147,10 @@ uniform bool first;
 uniform vec4 pixels;  // factor and offset that convert a position to px of the image
 uniform vec4 fades;  // px at which each side begins to fade: left, right, top, bottom
 uniform vec4 gradients;  // of the fades, per px; 0 where a network reaches the image's edge
-float weight_at(vec2 p) {${weightBody("vec4", "")}
+float weight_at(vec2 p) {  // the product of the fades of all sides
+  vec4 beyond = p.xxyy * pixels.xxyy + pixels.zzww - fades;
+  vec4 fade = 0.5 + 0.5 * cos(3.141592653589793 * clamp(beyond * gradients, 0.0, 1.0));
+  return fade.x * fade.y * fade.z * fade.w;
 }`,
     finish: (p) => `out${p} = weight_at(point(${p})) * (${value(p)});
   if (!first) out${p} += texelFetch(sum, ivec3(gl_FragCoord.xy, ${p}), 0);`,

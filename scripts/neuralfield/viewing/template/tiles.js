@@ -3,8 +3,6 @@
 const MOST_TILES = 1200;
 const SMALLEST_SLICES = [256, 2048]; // points; the more products a point takes, the fewer
 const LARGEST_SLICE = 1 << 22;
-const MOST_RUNNING = 32; // tiles in progress with WebGPU
-const FIRST_SLICE = 1 << 16; // points: the minimum when WebGPU begins
 
 // Minimum and maximum milliseconds of a slice. Submitted work delays the next frame, so that slices on
 // a GPU are short; in short slices, a software renderer would spend more time on passes than on points.
@@ -91,9 +89,7 @@ class Tiles {
     this.cache = new Map();
     this.free = [];
     this.jobs = [];
-    this.running = [];
-    this.compute = null;
-    this.waitMs = Infinity;
+    this.running = null;
     this.fence = null;
     const [least, most] = SMALLEST_SLICES;
     this.smallest = Math.min(most, Math.max(least, Math.round(6e7 / this.gpu.cost)));
@@ -147,10 +143,8 @@ class Tiles {
       return;
     }
     const isCorrected = this.gpu.residual && snapshot >= this.store.layout.snapshots;
-    const correct = () => this.gpu.setCorrection(isCorrected ? grid : null, samples);
     for (const region of regionsOf(this.network, this.store, snapshot, grid)) {
-      if (this.compute && (yield* this.computed(tile, region, samples, correct))) continue;
-      correct();
+      this.gpu.setCorrection(isCorrected ? grid : null, samples);
       const count = region.width * region.height;
       yield* this.batches(tile, region, count, Math.min(samples, FIRST_SAMPLES), false);
       if (samples <= FIRST_SAMPLES) continue;
@@ -160,24 +154,6 @@ class Tiles {
       this.gpu.setList(uneven);
       yield* this.batches(tile, region, uneven.length, samples, true);
     }
-  }
-
-  // Render a region with WebGPU. Returns false if the GPU was lost.
-  *computed(tile, region, samples, correct) {
-    const { compute, gpu } = this;
-    let list = null;
-    for (const count of samples > FIRST_SAMPLES ? [FIRST_SAMPLES, samples] : [samples]) {
-      if (list && !list.length) break;
-      const found = yield* compute.render(region, count, list, () => this.slice);
-      if (!found) return false;
-      correct();
-      gpu.put(tile, region, found, list);
-      gpu.points += found.count * count * region.parts.length;
-      const uneven = [];
-      found.ranges.forEach((difference, i) => { if (difference > 0.1) uneven.push(i); });
-      list = Uint32Array.from(uneven);
-    }
-    return true;
   }
 
   *batches(tile, region, count, samples, isListed) {
@@ -235,17 +211,11 @@ class Tiles {
   isWaiting() {
     const { gl, fence } = this;
     if (!fence) return false;
-    if (fence.begun && !fence.begun.isDone) return true;
-    if (fence.sync) {
-      if (gl.clientWaitSync(fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return true;
-      gl.deleteSync(fence.sync);
-    }
+    if (gl.clientWaitSync(fence.sync, 0, 0) === gl.TIMEOUT_EXPIRED) return true;
+    gl.deleteSync(fence.sync);
     this.fence = null;
     if (fence.points > this.slice / 2) {
-      // WebGPU reports the end of a slice late; the shortest time seen is nearly all delay
-      const sinceMs = performance.now() - fence.since;
-      if (fence.begun) this.waitMs = Math.min(this.waitMs, sinceMs);
-      const took = Math.max(1, sinceMs - (fence.begun ? this.waitMs : 0));
+      const took = Math.max(1, performance.now() - fence.since);
       this.pointsPerMs = 0.7 * this.pointsPerMs + (0.3 * fence.points) / took;
       const [fast, slow] = this.sliceMs[this.isMoving ? "moving" : "still"];
       const factor = took < fast ? 1.5 : took > slow ? 0.6 : 1;
@@ -254,48 +224,31 @@ class Tiles {
     return false;
   }
 
-  // Let WebGPU evaluate the network from now on, or WebGL if `compute` is null. The jobs of the view
-  // are dropped and have to be requested again by `want`.
-  useCompute(compute) {
-    this.want([]);
-    this.next = compute;
-  }
-
-  // Run jobs until the slice is full. WebGL works on one tile at a time; WebGPU starts further tiles
-  // while the first are read back.
+  // Run jobs, one after another, until the slice is full or the GPU is awaited.
   work() {
     const { gl } = this;
     if (this.isWaiting()) return;
-    if (!this.running.length && this.next !== undefined) {
-      this.compute = this.next;
-      this.next = undefined;
-      if (this.compute) this.slice = Math.max(this.slice, FIRST_SLICE);
-    }
-    const most = this.next !== undefined ? this.running.length : this.compute ? MOST_RUNNING : 1;
     let points = 0;
-    for (let i = 0; points < this.slice; ) {
-      if (i === this.running.length) {
-        if (i >= most || !this.jobs.length) break;
-        this.running.push(this.jobs.shift());
-      }
-      const job = this.running[i];
+    while (points < this.slice) {
+      const job = this.running ?? this.jobs.shift();
+      if (!job) break;
+      this.running = job;
       const { value, done } = job.steps.next();
       if (done) {
-        this.running.splice(i, 1);
+        this.running = null;
         job.end(value);
-      } else if (value === 0) i += 1;
+      } else if (value === 0) break;
       else points += value;
     }
     if (points) {
-      const begun = this.compute?.fence();
-      const sync = begun ? null : gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+      const sync = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
       gl.flush();
-      this.fence = { begun, sync, points, since: performance.now() };
+      this.fence = { sync, points, since: performance.now() };
     }
   }
 
   get isBusy() {
-    return Boolean(this.running.length || this.jobs.length || this.fence);
+    return Boolean(this.running || this.jobs.length || this.fence);
   }
 
   static key(kind, snapshot, scale, column, row) {
@@ -346,17 +299,15 @@ class Tiles {
     return job;
   }
 
-  // Replace the jobs of the view by those that it needs now; those already in progress continue.
+  // Replace the jobs of the view by those that it needs now; the one in progress continues.
   want(wanted) {
-    const needed = new Set(wanted.map((job) => job.key));
-    const going = new Set();
-    this.running = this.running.filter((job) => {
-      if (job.isLasting || needed.has(job.key)) return going.add(job.key);
-      job.steps.return();
-      this.free.push(job.tile);
-      return false;
-    });
-    const rest = wanted.filter((job) => !going.has(job.key));
+    const { running } = this;
+    if (running && !running.isLasting && wanted.every((job) => job.key !== running.key)) {
+      running.steps.return();
+      this.free.push(running.tile);
+      this.running = null;
+    }
+    const rest = wanted.filter((job) => job.key !== this.running?.key);
     this.jobs = [...rest, ...this.jobs.filter((job) => job.isLasting)];
   }
 

@@ -18,7 +18,6 @@ let movedAt = 0;
 let planned = [];
 let store = null;
 let bitmaps = null; // of the training image and of the preview
-let compute = null; // the network in WebGPU
 
 const compared = () => part("compare").value;
 const count = (value) => Math.round(value).toLocaleString("en");
@@ -259,7 +258,6 @@ function start() {
   const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, powerPreference: "high-performance" });
   if (!gl) throw new Refusal("this browser has no WebGL2");
   tiles = new Tiles(gl, network, store, ...bitmaps);
-  tiles.useCompute(compute);
   isStale = true;
 }
 
@@ -281,15 +279,6 @@ async function open() {
   start();
   showSnapshot(LAST);
   requestAnimationFrame(frame);
-  // errors of WebGPU are ignored, because WebGL can render the page, too
-  useCompute(await NetworkInCompute.create(network).catch(() => null));
-}
-
-function useCompute(found) {
-  compute = found;
-  tiles?.useCompute(found);
-  found?.device.lost.then(() => useCompute(null));
-  changed();
 }
 
 async function bitmapOf(text) {
