@@ -7,11 +7,8 @@ from typing import Any
 
 from entry.job import run_job
 from entry.training import JobConditions, ProgressLog
-from neuralfield.rendering.publishing import publishing
 from neuralfield.tasks.image_fit import read_task
-from neuralfield.training.fit import fit_batch
-from neuralfield.training.loop import Training
-from neuralfield.training.results import outputs_in
+from neuralfield.training.fit import fit
 
 
 def main(
@@ -31,38 +28,28 @@ def main(
     """
     training = networks[0]["training"]
     conditions = JobConditions(training, threads)
-    folders = [model.parent for model in models]
     name = f"batch {batch} of {len(models)}"
-    progress = ProgressLog(name, training["steps"], log_path)
-    rows: dict[str, Mapping[str, float]] = {}
-
-    def add_row(row: Mapping[str, float], *, network: str) -> None:
-        """Report the progress of all networks together, with the last row of each."""
-        rows[network] = row
-        step = int(min(row["step"] for row in rows.values()))
-        levels_db = [row["psnr_db"] for row in rows.values()]
-        quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
-        progress.row(step, quality, f"{len(rows)} networks, {quality}")
-
+    progress = ProgressLog(name, log_path)
+    progress.file.steps = training["steps"]
     trainings = []
     heat = conditions.heat_guard(partial(progress.say, name=name))
-    for folder, settings in zip(folders, networks, strict=True):
-        image, own_name = folder.parent, f"{folder.parent.name} / {folder.name}"
-        run = conditions.execution(
+    for model, settings in zip(models, networks, strict=True):
+        folder, image = model.parent, model.parent.parent
+        own_name = f"{image.name} / {folder.name}"
+        field = {key: value for key, value in settings.items() if key != "training"}
+        files = image / "pixels.csv", image / "picture.json"
+        run = conditions.training(
+            read_task(*files, field, settings["training"]),
             folder,
             threads=max(1, conditions.cores // len(networks)),
-            progress=partial(add_row, network=own_name),
+            name=own_name,
+            progress=partial(progress.add_row, network=own_name),
             say=partial(progress.say, name=own_name),
             heat=heat,
             stepped=[progress.stepped],
         )
-        outputs = outputs_in(folder)
-        field = {key: value for key, value in settings.items() if key != "training"}
-        files = image / "pixels.csv", image / "picture.json"
-        task = read_task(*files, field, settings["training"])
-        publish = publishing(outputs, run)
-        trainings.append(Training(task, run, publish, name=own_name, outputs=outputs))
-    fit_batch(trainings, min(conditions.cores, len(networks)))
+        trainings.append(run)
+    fit(trainings, min(conditions.cores, len(networks)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,14 @@ from entry.job import run_job
 from entry.training import JobConditions, ProgressLog
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
-from neuralfield.rendering.publishing import publishing
 from neuralfield.system.errors import DivergenceError
-from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
 from neuralfield.system.ledger import Entry, Files, digests_of, write_ledger
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
-from neuralfield.training.budget import within_budget
-from neuralfield.training.fit import fit_batch
+from neuralfield.training.budget import apply_budget
+from neuralfield.training.fit import fit
 from neuralfield.training.loop import Training
 from neuralfield.training.results import outputs_in
 from neuralfield.training.trainer import Trainer
@@ -33,42 +30,30 @@ class TilesProgress(ProgressLog):
     """The progress of a job, in steps of all its tiles together."""
 
     def __init__(self, name: str, tiles: int, log_path: Path | None) -> None:
-        super().__init__(name, 0, log_path)
+        super().__init__(name, log_path)
         self.tiles, self.ended = tiles, 0
         self._present: Sequence[Trainer] = ()
-        self._before = [0, 0.0]  # steps and seconds of the tiles that have ended
-        self._levels_db: dict[str, float] = {}
+        self._seconds_before = 0.0  # of the tiles that have ended
         self._reported: set[str] = set()
-
-    def add_row(self, row: Mapping[str, float], *, tile: str) -> None:
-        """Record a row of a tile's history."""
-        self._levels_db[tile] = row["psnr_db"]
-        levels_db = self._levels_db.values()
-        quality = f"{row['psnr_db']:.2f} dB"
-        if len(levels_db) > 1:
-            quality = f"{min(levels_db):.2f} to {max(levels_db):.2f} dB"
-        step = self._before[0] + int(row["step"])
-        self.row(step, quality, f"{quality}; {self.ended} of {self.tiles} tiles are finished")
 
     def stepped(self, trainers: Sequence[Trainer]) -> None:
         """Record steps of the tiles that are being trained."""
         self._present = trainers
         taken = sum(trainer.steps_taken for trainer in trainers)
         seconds = sum(trainer.seconds for trainer in trainers)
-        self.file.update(self._before[0] + taken, self._before[1] + seconds)
+        self.file.update(self.steps_before + taken, self._seconds_before + seconds)
 
     def begin(self, trainings: Sequence[Training]) -> None:
         """Record that trainings start; the trainings of all tiles have the same number of steps."""
-        first = trainings[0]
-        self.steps = self.file.steps = self.tiles * first.task.training.steps
+        self.file.steps = self.tiles * trainings[0].last_step
 
     def end(self, trainings: Sequence[Training]) -> None:
         """Record that trainings have ended, now or in an earlier attempt."""
         if not self._present:
             self.file.forget_rate()
         self.ended += len(trainings)
-        self._before[0] += sum(training.last_step for training in trainings)
-        self._before[1] += sum(trainer.seconds for trainer in self._present)
+        self.steps_before += sum(training.last_step for training in trainings)
+        self._seconds_before += sum(trainer.seconds for trainer in self._present)
         self._present = ()
 
     def say_of_tile(self, line: str, *, tile: str) -> None:
@@ -107,13 +92,26 @@ def main(
     tiles = [tile for together in listed for tile in together]
     conditions = JobConditions(training, threads)
     progress = TilesProgress(name, len(tiles), log_path)
-    job = _Job(folder, conditions, conditions.heat_guard(progress.say), progress)
+    heat = conditions.heat_guard(progress.say)
     about = read_facts(facts)
 
     def read(tile: Tile) -> Task:
         task = read_tile_task(pixels, about, tile, field, training)
         task.identity()  # computes and caches digests of the data while other tiles are trained
         return task
+
+    def training_of(tile: Tile, task: Task) -> Training:
+        run = conditions.training(
+            task,
+            folder / "tiles" / tile.name,
+            name=f"{name} / {tile.name}",
+            progress=partial(progress.add_row, network=tile.name),
+            say=partial(progress.say_of_tile, tile=tile.name),
+            heat=heat,
+            stepped=[progress.stepped],
+        )
+        apply_budget(run, training, folder)
+        return run
 
     failures = []
     digests: dict[str, Future[Files]] = {}
@@ -125,10 +123,10 @@ def main(
         for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[conditions.device.kind]):
             ended = f"{progress.ended} of {len(tiles)} tiles are trained"
             stop.raise_if_received(ended)
-            trainings = [job.training_of(tile, task) for tile, task in group]
+            trainings = [training_of(tile, task) for tile, task in group]
             progress.begin(trainings)
             try:
-                fit_batch(trainings, stop=stop)
+                fit(trainings, stop=stop)
             except DivergenceError as error:
                 failures.append(error)
             else:
@@ -141,36 +139,6 @@ def main(
         raise failures[0]
     for path, together in zip(lists, listed, strict=True):
         write_ledger(path, {tile.name: Entry(digests[tile.name].result()) for tile in together})
-
-
-@dataclass(frozen=True)
-class _Job:
-    """The folder, conditions and progress that the trainings of all tiles of a job share."""
-
-    folder: Path
-    conditions: JobConditions
-    heat: HeatGuard | None
-    progress: TilesProgress
-
-    def training_of(self, tile: Tile, task: Task) -> Training:
-        """Return the training of a tile, with the number of steps that a budget allows."""
-        own, conditions = self.folder / "tiles" / tile.name, self.conditions
-        settings, device = conditions.training, conditions.device
-        task, found, line = within_budget(
-            task, settings, device, conditions.cores, own, self.folder
-        )
-        run = conditions.execution(
-            own,
-            progress=partial(self.progress.add_row, tile=tile.name),
-            say=partial(self.progress.say_of_tile, tile=tile.name),
-            heat=self.heat,
-            stepped=[self.progress.stepped],
-        )
-        if found:
-            run.note(line)
-            run.found_settings = found.training
-        name, outputs = f"{self.progress.name} / {tile.name}", outputs_in(own)
-        return Training(task, run, publishing(outputs, run), name=name, outputs=outputs)
 
 
 def _read_ahead(

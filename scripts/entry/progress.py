@@ -87,7 +87,7 @@ class ProgressFile:
     The file is replaced atomically, but not synced, because it is not needed after a crash.
     """
 
-    def __init__(self, path: Path | None, steps: int) -> None:
+    def __init__(self, path: Path | None, steps: int = 0) -> None:
         self.path, self.steps = path, steps
         self._measured = ""
         self._next_write_s = 0.0

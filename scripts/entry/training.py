@@ -1,6 +1,5 @@
 """Parts shared by the training scripts: the conditions of a job, its progress, and outputs."""
 
-import contextlib
 import logging
 import os
 import time
@@ -8,18 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from entry.job import paths_of, show_line
+from entry.job import show_line
 from entry.progress import Preview, ProgressFile, progress_path
 from neuralfield.rendering.compiling import compile_ahead
-from neuralfield.rendering.publishing import publishing
-from neuralfield.system.copies import FOLDER_NAME
+from neuralfield.rendering.publishing import finished_model
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import leaving_time_s
-from neuralfield.tasks.task import Task
-from neuralfield.training.budget import within_budget
+from neuralfield.tasks.task import PSNR_DB, Measure, Task
+from neuralfield.training.budget import apply_budget
 from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution
+from neuralfield.training.loop import Training
 from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -34,18 +32,26 @@ class ProgressLog:
     For the file see `entry.progress.ProgressFile`. Messages to the user begin with `name`.
     """
 
-    def __init__(self, name: str, steps: int, log_path: Path | None) -> None:
-        self.name, self.steps = name, steps
-        path = progress_path(log_path) if log_path else None
-        self.file = ProgressFile(path, steps)
-        self.next_line_s = 0.0
+    def __init__(self, name: str, log_path: Path | None, measure: Measure = PSNR_DB) -> None:
+        self.name, self.measure = name, measure
+        self.steps_before = 0  # of trainings that have ended
+        self.file = ProgressFile(progress_path(log_path) if log_path else None)
+        self._rows: dict[str, Mapping[str, float]] = {}
+        self._next_line_s = 0.0
 
-    def row(self, step: int, measured: str, details: str) -> None:
-        """Record a row of the history: `measured` goes to the file, and `details` to the log."""
+    def add_row(self, row: Mapping[str, float], *, network: str = "") -> None:
+        """Record a row of the history of a network."""
+        self._rows[network] = row
+        values = [row[self.measure.name] for row in self._rows.values()]
+        measured = self.measure.format.format(max(values))
+        if len(values) > 1:
+            measured = f"{min(values):.2f} to {measured}"
         self.file.measure(measured)
-        if time.monotonic() >= self.next_line_s or step == self.steps:
-            self.next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
-            log.info(f"step {step:,} of {self.steps:,}: {details}")
+        step = self.steps_before + int(min(row["step"] for row in self._rows.values()))
+        if time.monotonic() >= self._next_line_s or step == self.file.steps:
+            self._next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
+            details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
+            log.info(f"step {step:,} of {self.file.steps:,}: {details}")
 
     def stepped(self, trainers: Sequence[Trainer]) -> None:
         """Record the steps of the training that has taken the fewest."""
@@ -64,45 +70,46 @@ class ProgressLog:
 class JobConditions:
     """The conditions that all trainings of a job share; the job has to create them as it starts.
 
-    An error is raised if the settings require more cores than are available, or a missing GPU.
+    `settings` are those in the section `training` of the config. An error is raised if they require
+    more cores than are available, or a missing GPU.
     """
 
-    def __init__(self, training: Mapping[str, Any], threads: int) -> None:
-        self.training = training
-        limit_s, margin_s = training.get("time_limit_s"), training["time_margin_s"]
+    def __init__(self, settings: Mapping[str, Any], threads: int) -> None:
+        self.settings = settings
+        limit_s, margin_s = settings.get("time_limit_s"), settings["time_margin_s"]
         now_s = time.monotonic()
         self.leave_at_s = leaving_time_s(limit_s, margin_s, os.environ, started_s=now_s)
-        if "threads" in training:  # checked here, because --cores may have lowered `threads`
-            require_cores(training["threads"])
+        if "threads" in settings:  # checked here, because --cores may have lowered `threads`
+            require_cores(settings["threads"])
         self.cores = min(threads, available_cores())  # the command line may request more
-        self.device = select_device(training["device"])
+        self.device = select_device(settings["device"])
 
     def heat_guard(self, say: Callable[[str], None]) -> HeatGuard | None:
-        return guard_gpu(self.training.get("max_temperature_celsius"), self.device, say)
+        return guard_gpu(self.settings.get("max_temperature_celsius"), self.device, say)
 
-    def execution(self, folder: Path, **others: Any) -> Execution:
-        """Return the conditions of the training of a folder; `others` are those of its own."""
-        return Execution(
+    def training(self, task: Task, folder: Path, **others: Any) -> Training:
+        """Return the training of a task; `others` are the conditions of this training only."""
+        return Training(
+            task=task,
+            folder=folder,
             device=self.device,
-            state_folder=folder / ".state",
-            kept_folder=folder / FOLDER_NAME,
-            engine=self.training.get("engine", "auto"),
-            checkpoint_interval_s=self.training["checkpoint_interval_s"],
+            engine=self.settings.get("engine", "auto"),
+            checkpoint_interval_s=self.settings["checkpoint_interval_s"],
             leave_at_s=self.leave_at_s,
+            finish=finished_model,
+            stores_copies=True,
             **{"threads": self.cores, **others},
         )
 
 
 def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
-    training = {**job.params.training, **job.params.execution}
     return {
-        "training": training,
+        "training": {**job.params.training, **job.params.execution},
         "folder": Path(job.params.state).parent,
         "threads": job.threads,
         "name": " / ".join(job.wildcards),
         "log_path": Path(job.log[0]),
-        **paths_of(job.output),
     }
 
 
@@ -115,42 +122,30 @@ def train_task(
     name: str,
     log_path: Path | None = None,
     previews: bool = False,
-    **outputs: Path,
 ) -> None:
-    """Train, and write the `outputs` of `outputs_in`.
+    """Train, and write the outputs into a folder; see `neuralfield.training.loop.Training`.
 
-    The time that `make_task` takes to read the data counts towards the time limit. `folder` has the
-    state to resume from. Results are kept beside it, and are published from there if the same
-    training has finished before. Progress is written beside the job's log and, with `previews`,
-    renders of the image, too.
+    The time that `make_task` takes to read the data counts towards the time limit. Progress is
+    written beside the job's log and, with `previews`, renders of the image, too.
     """
-    with contextlib.ExitStack() as stack:
-        conditions = JobConditions(training, threads)
-        device, cores = conditions.device, conditions.cores
-        task = make_task()
-        stack.enter_context(compile_ahead(task, device))
-        task, found, line = within_budget(task, training, device, cores, folder)
-        steps, measure = task.training.steps, task.measure
-        progress = ProgressLog(name, steps, log_path)
-
-        def add_row(row: Mapping[str, float]) -> None:
-            measured = measure.format.format(row[measure.name])
-            details = f"loss {row['loss']:.6g}, {measured}, {row['seconds']:.1f} s"
-            progress.row(int(row["step"]), measured, details)
-
-        preview = None
-        if log_path and previews:
-            preview = Preview(log_path.with_suffix(".preview.png"), cores, device.kind)
-        run = conditions.execution(
-            folder,
-            progress=add_row,
-            say=progress.say,
-            heat=conditions.heat_guard(progress.say),
-            stepped=[progress.stepped, *([preview.update] if preview else [])],
-        )
-        if found:
-            run.note(line)
-            run.found_settings = found.training
-        fit(task, run, publishing(outputs, run), outputs=outputs)
-        if preview:
-            preview.remove()
+    conditions = JobConditions(training, threads)
+    task = make_task()
+    progress = ProgressLog(name, log_path, task.measure)
+    preview = None
+    if log_path and previews:
+        path = log_path.with_suffix(".preview.png")
+        preview = Preview(path, conditions.cores, conditions.device.kind)
+    run = conditions.training(
+        task,
+        folder,
+        progress=progress.add_row,
+        say=progress.say,
+        heat=conditions.heat_guard(progress.say),
+        stepped=[progress.stepped, *([preview.update] if preview else [])],
+    )
+    with compile_ahead(task, conditions.device):
+        apply_budget(run, training)
+        progress.file.steps = run.last_step
+        fit([run])
+    if preview:
+        preview.remove()

@@ -4,7 +4,6 @@ python tests/crashes/train_and_render.py FOLDER cpu|gpu STEPS
 """
 
 import sys
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
@@ -18,8 +17,7 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution
-from neuralfield.training.results import publish_results
+from neuralfield.training.loop import Training
 
 CHECKPOINT_INTERVAL_S = 0.005
 """Seconds between saved states: so few that many kills strike while a state is being written."""
@@ -40,26 +38,19 @@ def make_task(steps: int) -> ImageTask:
 
 def train_and_render(folder: Path, device: Device, steps: int) -> None:
     """Start or resume the training of an earlier process in the folder, then render."""
-    run = Execution(
-        device,
-        folder / "state",
+    training = Training(
+        task=make_task(steps),
+        folder=folder,
+        device=device,
         engine="cuda" if device.kind == "gpu" else "tape",
         checkpoint_interval_s=CHECKPOINT_INTERVAL_S,
     )
-    model = folder / "model.safetensors"
-    publish = partial(
-        publish_results,
-        model=model,
-        history=folder / "history.csv",
-        checkpoints=folder / "checkpoints",
-        record=folder / "training.json",
-        execution=run,
-    )
-    fit(make_task(steps), run, publish)
+    fit([training])
+    model = Model.load(folder / "model.safetensors")
     for size in RENDERING_SIZES_PX:
         width, height = size, size * 36 // 48
         rendering = folder / f"render_{size}.png"
-        render_to_png(Model.load(model), rendering, width, height, device=device)
+        render_to_png(model, rendering, width, height, device=device)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class TrainingVictim:
         return folder
 
     def states(self, folder: Path) -> list[Path]:
-        return files_below(folder / "state", "state_*_*.safetensors")
+        return files_below(folder / ".state", "state_*_*.safetensors")
 
     def checkpoints(self, folder: Path) -> Path:
         """Return what appears first when the results of a training are written."""
@@ -291,7 +291,7 @@ def digests(results: Path) -> dict[str, str]:
     found = {}
     for path in sorted(results.rglob("*")):
         name = path.relative_to(results)
-        hidden = any(part.startswith(".") or part == "state" for part in name.parts)
+        hidden = any(part.startswith(".") for part in name.parts)
         if path.is_dir() or hidden or path.name == LOG:
             continue
         if path.name in NOT_COMPARED or path.parent.name == "tiles":

@@ -239,7 +239,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(
     task = test_fit.make_task(field, steps=200, **settings)
     for name in ("a", "b", "resumed"):
         test_fit.train(task, tmp_path / name, checkpoint_interval_s=0, engine="cuda")
-    newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
+    newest = sorted((tmp_path / "resumed/.state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0, engine="cuda")
     assert any("resuming from" in line for line in messages)

@@ -142,7 +142,7 @@ def test_two_runs_and_a_resumed_one_give_the_same_bytes(tmp_path, monkeypatch, g
     task = test_fit.make_task(steps=200, supervision="footprint")
     for name in ("a", "b", "resumed"):
         test_fit.train(task, tmp_path / name, checkpoint_interval_s=0)
-    newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
+    newest = sorted((tmp_path / "resumed/.state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", checkpoint_interval_s=0)
     assert any("resuming from" in line for line in messages)
@@ -162,7 +162,7 @@ def test_a_classifier_resumes_to_the_same_bytes_on_the_path_of_a_cpu(
         assert messages == [], "the tape is the engine of classifiers, not a fallback"
         for key, array in on_cpu.arrays.items() if precision == "float64" else ():
             np.testing.assert_allclose(found.arrays[key], array, rtol=1e-6, atol=1e-9)
-    sorted((tmp_path / "resumed/state").glob("state_*"))[-1].unlink()
+    sorted((tmp_path / "resumed/.state").glob("state_*"))[-1].unlink()
     _, messages = train_classifier(task, tmp_path / "resumed", checkpoint_interval_s=0)
     assert any("resuming from" in line for line in messages)
     digests = {test_fit.sha256(tmp_path / n / "model.safetensors") for n in ("gpu", "resumed")}
@@ -181,7 +181,7 @@ def test_a_divergence_goes_back_to_the_same_bytes(tmp_path, monkeypatch, gpu, en
         record = json.loads((tmp_path / name / "training.json").read_text())
         assert record["engine"] == engine
         assert 0 < record["rollback"]["to_step"] < record["rollback"]["noticed_at_step"]
-    newest = sorted((tmp_path / "resumed/state").glob("state_*"))[-1]
+    newest = sorted((tmp_path / "resumed/.state").glob("state_*"))[-1]
     newest.unlink()
     messages = test_fit.train(task, tmp_path / "resumed", engine=engine)
     assert any("resuming from" in line for line in messages)

@@ -68,7 +68,7 @@ def require_damages_of_training_named(
 ) -> None:
     """Check the same for a training's model, which is also replaced by the training's states."""
     content = (trained / "model.safetensors").read_bytes()
-    others = [b"", *(path.read_bytes() for path in sorted((trained / "state").glob("state_*")))]
+    others = [b"", *(path.read_bytes() for path in sorted((trained / ".state").glob("state_*")))]
     path = folder / "model.safetensors"
     path.write_bytes(content)
     require_damages_named(path, damages(content, others, 120, seed=8), load, fact)

@@ -13,8 +13,7 @@ from tqdm import tqdm
 
 from neuralfield.api.arguments import require_path
 from neuralfield.rendering.compiling import compile_ahead
-from neuralfield.rendering.publishing import publishing
-from neuralfield.system.copies import FOLDER_NAME
+from neuralfield.rendering.publishing import finished_model
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import DivergenceError, StorageError
 from neuralfield.system.files import storage_errors
@@ -22,10 +21,10 @@ from neuralfield.system.heat import guard_gpu
 from neuralfield.system.interruption import Interrupted
 from neuralfield.tasks.task import Measure, Task
 from neuralfield.tasks.training_settings import BUDGETS, ImageExecution
-from neuralfield.training.budget import within_budget
+from neuralfield.training.budget import apply_budget
 from neuralfield.training.fit import fit
 from neuralfield.training.history import History, read_history
-from neuralfield.training.loop import SNAPSHOT_IS, Execution
+from neuralfield.training.loop import SNAPSHOT_IS, Training
 from neuralfield.training.results import outputs_in
 
 log = logging.getLogger("neuralfield")
@@ -49,7 +48,6 @@ def run_training(
     Ctrl-C raises KeyboardInterrupt; if there is a folder, the state is saved to it first.
     """
     device = select_device(how.device)
-    threads = how.threads or available_cores()
     budget = {name: getattr(how, name) for name in BUDGETS if getattr(how, name) is not None}
     with contextlib.ExitStack() as stack:
         if given_folder is None:
@@ -61,28 +59,24 @@ def run_training(
                 folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(_naming_removed(folder))
         stack.enter_context(compile_ahead(task, device))
-        training = {**budget, "engine": how.engine}
-        task, found, line = within_budget(task, training, device, threads, folder)
-        bar = tqdm(total=task.training.steps, unit="step", disable=not progress, leave=False)
-        report = partial(_report, stack.enter_context(bar), task.measure, callback)
-        run = Execution(
-            device,
-            folder / ".state",
-            how.engine,
-            threads,
-            how.checkpoint_interval_s,
-            report,
-            log.info,
+        run = Training(
+            task=task,
+            folder=folder,
+            device=device,
+            engine=how.engine,
+            threads=how.threads or available_cores(),
+            checkpoint_interval_s=how.checkpoint_interval_s,
             heat=guard_gpu(how.max_temperature_celsius, device, log.info),
+            finish=finished_model,
+            stores_copies=given_folder is not None,
+            say=log.info,
             say_loudly=log.warning,  # which Python prints unless a program has set up its logs
-            kept_folder=None if given_folder is None else folder / FOLDER_NAME,
         )
-        if found:
-            run.note(line)
-            run.found_settings = found.training
-        outputs = outputs_in(folder)
+        apply_budget(run, budget)
+        bar = tqdm(total=run.last_step, unit="step", disable=not progress, leave=False)
+        run.progress = partial(_report, stack.enter_context(bar), task.measure, callback)
         try:
-            fit(task, run, publishing(outputs, run), outputs=outputs)
+            fit([run])
         except Interrupted as error:
             if not str(error).startswith("SIGINT"):
                 raise
@@ -93,9 +87,9 @@ def run_training(
             # the last good snapshot is removed with the temporary folder
             remedy = error.remedy.partition(SNAPSHOT_IS)[0]
             raise DivergenceError(error.where, error.found, error.expected, remedy) from error
-        return type(task.model).load(outputs["model"]), read_history(
-            outputs["history"], task.measure.name
-        )
+        outputs = outputs_in(folder)
+        history = read_history(outputs["history"], task.measure.name)
+        return type(task.model).load(outputs["model"]), history
 
 
 @contextlib.contextmanager

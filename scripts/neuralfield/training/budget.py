@@ -24,8 +24,8 @@ from neuralfield.system.files import storage_errors, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.image_task import ImageTask
-from neuralfield.tasks.task import Task
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining
+from neuralfield.training.loop import Training
 from neuralfield.training.trainer import Trainer
 from neuralfield.version import ENGINE_VERSION
 
@@ -118,47 +118,43 @@ class BatchSizes:
         return cls(configured, smallest, min(configured, first))
 
 
-def within_budget(
-    task: Task,
-    training: Mapping[str, Any],
-    device: Device,
-    threads: int,
-    folder: Path,
-    shared_folder: Path | None = None,
-) -> tuple[Task, FoundSteps | None, str]:
-    """Return a task with the steps for its budget, these steps, and a line that announces them.
+def apply_budget(
+    run: Training, settings: Mapping[str, Any], shared_folder: Path | None = None
+) -> None:
+    """Set the steps of a training for the budget in the section `training` of a config.
 
-    The steps are read from a file in `folder`, or in `shared_folder` for the tiles of an image,
+    The steps are read from a file in its folder, or in `shared_folder` for the tiles of an image,
     where they are valid for any image; otherwise they are found by timing, and the file is written.
-    A file for other settings, images or kinds of device is replaced. The task is returned unchanged
-    if it has no budget, or if the budget is a limit for CPUs and the device is a GPU.
+    A file for other settings, images or kinds of device is replaced. Nothing is changed if there is
+    no budget, or if the budget is a limit for CPUs and the device is a GPU.
     """
-    budget = Budget.of(training)
+    task, device, budget = run.task, run.device, Budget.of(settings)
     if budget is None or not isinstance(task, ImageTask):
-        return task, None, ""
-    path = (shared_folder or folder) / FILE_NAME
+        return
+    path = (shared_folder or run.folder) / FILE_NAME
     if budget.is_limit and device.kind == "gpu":
         path.unlink(missing_ok=True)
-        return task, None, ""
-    engine = training.get("engine", "auto")
+        return
     described = task.training.described()
     if not budget.is_limit:
         del described["steps"]
     data = task.identity()[: 2 if shared_folder else None]  # for tiles: only field and mode
-    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), engine, LEAST_STEPS)
+    digest = fingerprint(ENGINE_VERSION, data, described, asdict(budget), run.engine, LEAST_STEPS)
     with storage_errors(path, "cannot be written"), _locked(path):
         found, is_new = FoundSteps.read(path), False
         if not found or (found.measured_for, found.device_kind) != (digest, device.kind):
-            changes, step_s = _find_changes(task, budget, device, engine, threads)
-            machine = device.name, device.kind, threads
+            changes, step_s = _find_changes(task, budget, device, run.engine, run.threads)
+            machine = device.name, device.kind, run.threads
             found, is_new = FoundSteps(changes, step_s, *machine, budget.seconds, digest), True
             write_json(path, asdict(found))
-    task = replace(task, training=replace(task.training, **found.training))
+    run.task = task = replace(task, training=replace(task.training, **found.training))
+    run.found_settings = found.training
     steps = f"{found.steps:,} steps of {task.batch_pixels:,} pixels"
     duration = f"about {_in_words(found.steps * found.step_s)}"
     if is_new:
-        return task, found, f"{duration}: {steps}"
-    return task, found, f"{steps}, read from {path} ({duration} on {found.device})"
+        run.note(f"{duration}: {steps}")
+    else:
+        run.note(f"{steps}, read from {path} ({duration} on {found.device})")
 
 
 def _find_changes(

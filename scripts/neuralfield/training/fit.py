@@ -1,20 +1,19 @@
 """Complete trainings, which can be resumed at any step and are published at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from neuralfield.engines import EngineBatch
 from neuralfield.system.checkpoint import fingerprint
-from neuralfield.system.copies import TRAINING, Copies
+from neuralfield.system.copies import FOLDER_NAME, TRAINING, Copies
 from neuralfield.system.device import keep_freed_memory, require_cores, require_memory
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
-from neuralfield.tasks.task import Task
-from neuralfield.training.loop import ActiveTraining, Execution, Publish, Training, train_all
+from neuralfield.training.loop import ActiveTraining, Training, train_all
+from neuralfield.training.results import outputs_in, publish_results
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer, training_fingerprint
 
@@ -23,45 +22,32 @@ _WRITERS = 8
 
 
 def fit(
-    task: Task,
-    execution: Execution,
-    publish: Publish,
-    *,
-    outputs: Mapping[str, Path] | None = None,
-) -> None:
-    """Train a task, resuming from the state of an interrupted attempt; see `Training`.
-
-    Raises `Interrupted`, after the state is saved, if a signal was received or the time limit is
-    near; `DivergenceError` the second time that the loss or a weight is not finite; `ResourceError`
-    for more threads than cores, or too little memory.
-    """
-    fit_batch([Training(task, execution, publish, outputs=outputs)])
-
-
-def fit_batch(
     trainings: Sequence[Training], side_by_side: int = 1, stop: StopSignals | None = None
 ) -> None:
-    """Train several tasks together, step by step, with the same results as if trained alone.
+    """Train several tasks together, with the same results as if each was trained alone.
 
-    Each training has its own state folder, from which it can resume alone or in another batch. On a
-    CPU, at most `side_by_side` trainings take steps at the same time, each with its own threads.
+    Each resumes from the state of an interrupted attempt, which may have been alone or in another
+    batch. On a CPU, at most `side_by_side` trainings take steps at the same time, each with its own
+    threads. The device, the time limit and what is called after steps are those of the first.
     `stop` is given by a process that does more than this call and has its own handlers of signals.
 
-    Raises the errors of `fit`. If a training diverges for the second time, the others are completed
-    and published before the error is raised.
+    Raises `Interrupted`, after all states are saved, if a signal was received or the time limit is
+    near; `ResourceError` for more threads than cores, or too little memory; `DivergenceError` for
+    the second time that the loss or a weight is not finite, after the other trainings are completed
+    and published.
     """
-    execution = trainings[0].execution
-    require_cores(execution.threads * side_by_side)
+    shared = trainings[0]
+    require_cores(shared.threads * side_by_side)
     with ExitStack() as stack:
-        if execution.device.kind == "cpu":
+        if shared.device.kind == "cpu":
             # each thread of the engine computes its own blocks; threads of the BLAS would compete
             stack.enter_context(threadpool_limits(limits=1))
             keep_freed_memory()
-        stop = stop or stack.enter_context(StopSignals(execution.leave_at_s))
+        stop = stop or stack.enter_context(StopSignals(shared.leave_at_s))
         active = [_make_active(trainings[0], stack)]
         one_bytes = sum(active[0].trainer.engine.memory_report().values())
         remedy = "put fewer networks into a batch (sweeps: batch)"
-        require_memory(one_bytes * (len(trainings) - 1), execution.device, "training", remedy)
+        require_memory(one_bytes * (len(trainings) - 1), shared.device, "training", remedy)
         active += [_make_active(training, stack) for training in trainings[1:]]
         # locked in the same order by every process, so that batches cannot deadlock
         for one in sorted(active, key=lambda one: one.folder.folder):
@@ -71,48 +57,43 @@ def fit_batch(
             return
         writers = stack.enter_context(ThreadPoolExecutor(_WRITERS))
         list(writers.map(_resume, active))
-        engines = EngineBatch(execution.device, side_by_side)
+        engines = EngineBatch(shared.device, side_by_side)
         stack.callback(engines.close)
-        train_all(active, execution, engines, stop)
+        train_all(active, engines, stop)
         list(writers.map(_publish, [one for one in active if not one.failure]))
         _raise_failures(active)
 
 
 def _make_active(training: Training, stack: ExitStack) -> ActiveTraining:
-    task, execution = training.task, training.execution
-    trainer = Trainer(task, execution.device, execution.engine, execution.threads, execution.note)
+    task, device = training.task, training.device
+    trainer = Trainer(task, device, training.engine, training.threads, training.note)
     stack.callback(trainer.close)
-    name = training_fingerprint(task, trainer.engine, execution.device.kind)
-    folder = StateFolder(execution.state_folder, name, execution.note, execution.warn)
+    name = training_fingerprint(task, trainer.engine, device.kind)
+    folder = StateFolder(training.folder / ".state", name, training.note, training.warn)
     return ActiveTraining(training, trainer, folder)
 
 
 def _restore(active: ActiveTraining) -> bool:
     """Restore the results of an identical training; return whether there were any."""
     training, copies = active.training, _copies(active)
-    if copies is None or not copies.restore(training.outputs or {}):
+    if not training.stores_copies or not copies.restore(outputs_in(training.folder)):
         return False
-    training.execution.say(
-        f"restoring the results that are kept in {copies.folder}; no training is needed"
-    )
+    training.say(f"restoring the results that are kept in {copies.folder}; no training is needed")
     active.folder.remove()
     return True
 
 
 def _publish(active: ActiveTraining) -> None:
-    training, copies = active.training, _copies(active)
-    training.publish(active.trainer, active.folder)
-    if copies is not None and copies.store(training.outputs or {}):
+    training = active.training
+    publish_results(active.trainer, active.folder, training)
+    if training.stores_copies and _copies(active).store(outputs_in(training.folder)):
         active.folder.remove()
 
 
-def _copies(active: ActiveTraining) -> Copies | None:
+def _copies(active: ActiveTraining) -> Copies:
     training = active.training
-    folder = training.execution.kept_folder
-    if folder is None or training.outputs is None:
-        return None
     made_from = fingerprint(active.folder.fingerprint, training.task.record())
-    return Copies(folder, TRAINING, made_from, training.execution.say)
+    return Copies(training.folder / FOLDER_NAME, TRAINING, made_from, training.say)
 
 
 def _raise_failures(trainings: Sequence[ActiveTraining]) -> None:
@@ -146,7 +127,7 @@ def _resume(active: ActiveTraining) -> None:
     active.saved_at_s = trainer.seconds
     if step < training.last_step:
         since = _since_rollback(trainer)
-        training.execution.note(f"resuming from the state saved after step {step:,}{since}")
+        training.note(f"resuming from the state saved after step {step:,}{since}")
 
 
 def _since_rollback(trainer: Trainer) -> str:

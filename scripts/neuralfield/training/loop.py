@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from neuralfield.system.device import Device
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import StopSignals
+from neuralfield.tasks.stored_model import StoredModel
 from neuralfield.tasks.task import Task
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Rollback, Trainer
@@ -27,33 +29,46 @@ than with the rate that was too high."""
 _CALL_S = 0.2
 """Target duration of one call to an engine, in seconds, so that signals are handled soon."""
 
-Publish = Callable[[Trainer, StateFolder], None]
-"""A function that writes the outputs, while no other process works on the same training."""
+Finish = Callable[[Trainer, StoredModel[Any]], StoredModel[Any]]
+"""A function that returns the model to write for a finished network."""
 
 
-@dataclass
-class Execution:
-    """The conditions under which a training runs; none of them changes the result."""
+@dataclass(kw_only=True)
+class Training:
+    """A task to train, the folder of its outputs, and the conditions of the training.
 
+    The result does not depend on the conditions. The state to resume from is in the subfolder
+    ``.state``, because a workflow manager deletes the outputs of a failed job.
+    """
+
+    task: Task
+    folder: Path
     device: Device
-    state_folder: Path  # next to the outputs, but not one of them; kept for the next attempt
     engine: str = "auto"  # ``auto`` or an engine's name
     threads: int = 1  # CPU cores to use
     checkpoint_interval_s: float = 30.0  # longest time between two saved states
-    progress: Callable[[dict[str, float]], None] = lambda row: None
-    """Called with each new row of the history, as a mapping of its columns."""
+    leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
+    heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
+    finish: Finish = lambda trainer, model: model
+    """Needed if the file of the network contains more that depends on its weights."""
+    stores_copies: bool = False
+    """Whether copies of the outputs are stored in the subfolder ``.kept``, from which they are
+    restored, without training, if the same training has ended before."""
+    name: str = ""  # name of the training in errors, if it is one of several
     say: Callable[[str], None] = print  # called with a line for the user
     say_loudly: Callable[[str], None] | None = None
     """Called instead of `say` with a line that users must not miss; None means `say`."""
-    leave_at_s: float = math.inf  # time of `time.monotonic` at which to save and leave
-    heat: HeatGuard | None = None  # pauses the training while the GPU is too hot
-    kept_folder: Path | None = None
-    """The folder of copies of published results; see `neuralfield.system.copies`."""
-    found_settings: Mapping[str, int] = field(default_factory=dict)
-    """Settings that were found for a budget, for the record of the training."""
-    notes: list[str] = field(default_factory=list)  # lines for that record
+    progress: Callable[[dict[str, float]], None] = lambda row: None
+    """Called with each new row of the history, as a mapping of its columns."""
     stepped: Sequence[Callable[[Sequence[Trainer]], None]] = ()
     """Called with the trainers after each call to the engine; they must not change the trainers."""
+    # for the record of the training: settings that were found for a budget, and lines
+    found_settings: Mapping[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def last_step(self) -> int:
+        return self.task.training.steps
 
     def note(self, line: str) -> None:
         """Log a line and keep it for the record."""
@@ -64,24 +79,6 @@ class Execution:
         """Log a line that users must not miss, and keep it for the record."""
         self.notes.append(line)
         (self.say_loudly or self.say)(line)
-
-
-@dataclass(frozen=True)
-class Training:
-    """A task, the conditions of its training, and the outputs that are written at the end."""
-
-    task: Task
-    execution: Execution
-    publish: Publish
-    name: str = ""  # name of the training in errors, if it is one of several
-    outputs: Mapping[str, Path] | None = None
-    """The files and folders that `publish` writes, by name. They are also kept in
-    ``execution.kept_folder``; if the same training has ended before, they are published from there
-    without training."""
-
-    @property
-    def last_step(self) -> int:
-        return self.task.training.steps
 
 
 @dataclass
@@ -127,13 +124,13 @@ class ActiveTraining:
         """
         state = self.trainer.state()
         unsaved_s = self.trainer.seconds - self.saved_at_s
-        if unsaved_s >= self.training.execution.checkpoint_interval_s:
+        if unsaved_s >= self.training.checkpoint_interval_s:
             self.folder.save(self.trainer.steps_taken, *state)
 
     def report(self) -> None:
         row, self.new_row = self.new_row, None
         if row is not None:
-            self.training.execution.progress(row)
+            self.training.progress(row)
 
     def save(self) -> None:
         self.folder.save(self.trainer.steps_taken, *self.trainer.state())
@@ -146,22 +143,18 @@ class ActiveTraining:
             yield
         except DivergenceError as error:
             try:
-                self.training.execution.warn(go_back(self.trainer, self.folder, error))
+                self.training.warn(go_back(self.trainer, self.folder, error))
             except DivergenceError as second:
                 self.failure = second
 
 
-def train_all(
-    trainings: Sequence[ActiveTraining],
-    execution: Execution,
-    engines: EngineBatch,
-    stop: StopSignals,
-) -> None:
+def train_all(trainings: Sequence[ActiveTraining], engines: EngineBatch, stop: StopSignals) -> None:
     """Train all trainings to their last step, except those that fail.
 
     They may be at different steps after an interruption or a divergence. Raises `Interrupted` after
     all states are saved.
     """
+    shared = trainings[0].training
     last_saved_s = time.perf_counter()
     steps_per_s = 0.0  # of all trainings together
     while unfinished := [training for training in trainings if training.is_unfinished]:
@@ -169,18 +162,18 @@ def train_all(
         steps_per_s = _take_steps(unfinished, most, engines)
         for training in unfinished:
             training.report()
-        for watch in execution.stepped:
+        for watch in shared.stepped:
             watch([training.trainer for training in trainings])
-        is_late = time.perf_counter() - last_saved_s >= execution.checkpoint_interval_s
-        is_hot = execution.heat is not None and execution.heat.is_too_hot()
+        is_late = time.perf_counter() - last_saved_s >= shared.checkpoint_interval_s
+        is_hot = shared.heat is not None and shared.heat.is_too_hot()
         asked_to_stop = bool(stop.received)
         if not (is_late or is_hot or asked_to_stop):
             continue
         unfinished = [training for training in trainings if training.is_unfinished]
         engines.each(lambda place, them=unfinished: them[place].save(), len(unfinished))
         last_saved_s = time.perf_counter()
-        if execution.heat and is_hot and unfinished:
-            execution.heat.wait_until_cool(stop)
+        if shared.heat and is_hot and unfinished:
+            shared.heat.wait_until_cool(stop)
         if unfinished:
             fewest = min(training.trainer.steps_taken for training in unfinished)
             stop.raise_if_received(f"saved after step {fewest:,}")

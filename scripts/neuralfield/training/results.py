@@ -4,7 +4,6 @@ import importlib.metadata
 import math
 import platform
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -16,17 +15,13 @@ from neuralfield import __version__
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.files import write_csv, write_json
 from neuralfield.system.provenance import sha256_of
-from neuralfield.tasks.stored_model import StoredModel
-from neuralfield.training.loop import Execution
+from neuralfield.training.loop import Training
 from neuralfield.training.state import StateFolder, link_snapshots
 from neuralfield.training.trainer import Trainer
 
-Finish = Callable[[Trainer, StoredModel[Any]], StoredModel[Any]]
-"""A function that returns the model to write for a finished network."""
-
 
 def outputs_in(folder: Path) -> dict[str, Path]:
-    """Return the paths of a training's outputs by the parameter names of `publish_results`."""
+    """Return the paths of the outputs of a training, by the names that rules give them."""
     return {
         "model": folder / "model.safetensors",
         "history": folder / "history.csv",
@@ -35,32 +30,21 @@ def outputs_in(folder: Path) -> dict[str, Path]:
     }
 
 
-def publish_results(
-    trainer: Trainer,
-    folder: StateFolder,
-    *,
-    model: Path,
-    history: Path,
-    checkpoints: Path,
-    record: Path,
-    execution: Execution,
-    finish: Finish = lambda trainer, model: model,
-) -> None:
-    """Write the network, the history, the snapshots and a record of the training.
-
-    `finish` is needed if the file contains more that depends on the weights, as a residual does.
-    """
-    _publish_snapshots(trainer, folder, checkpoints)
-    _save_best_network(trainer, model, execution, finish)
+def publish_results(trainer: Trainer, state: StateFolder, training: Training) -> None:
+    """Write the network, the history, the snapshots and a record of the training."""
+    outputs = outputs_in(training.folder)
+    _publish_snapshots(trainer, state, outputs["checkpoints"])
+    _save_best_network(trainer, outputs["model"], training)
     last_step_before = trainer.rollback.to_step if trainer.rollback else math.inf
     rows = (
         [int(step), *(f"{number:.9g}" for number in numbers), int(step > last_step_before)]
         for step, *numbers in trainer.history
     )
-    write_csv(history, [*trainer.history_columns, "rollbacks"], rows)
-    written = _record(trainer, execution)
-    written["sha256"] = {path.name: sha256_of(path) for path in (model, history)}
-    write_json(record, written)
+    write_csv(outputs["history"], [*trainer.history_columns, "rollbacks"], rows)
+    written = _record(trainer, training)
+    recorded = (outputs["model"], outputs["history"])
+    written["sha256"] = {path.name: sha256_of(path) for path in recorded}
+    write_json(outputs["record"], written)
 
 
 @cache
@@ -69,14 +53,14 @@ def _numba_version() -> str:
     return importlib.metadata.version("numba")
 
 
-def _save_best_network(trainer: Trainer, path: Path, execution: Execution, finish: Finish) -> None:
+def _save_best_network(trainer: Trainer, path: Path, training: Training) -> None:
     model: Any = trainer.present_model()
     if trainer.best:
         step, last_step, loss = trainer.best.step, trainer.steps_taken, trainer.best.loss
-        execution.note(f"saving the best network, of step {step:,} of {last_step:,}: loss {loss:g}")
+        training.note(f"saving the best network, of step {step:,} of {last_step:,}: loss {loss:g}")
         record = model.metadata | {"step": step, "best_of_steps": last_step}
         model = replace(model, arrays=trainer.best.arrays, metadata=record)
-    finish(trainer, model).write(path)
+    training.finish(trainer, model).write(path)
 
 
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
@@ -91,20 +75,20 @@ def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> N
     link_snapshots(folder.snapshots, target, steps, trainer.present_model().load_snapshot)
 
 
-def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
+def _record(trainer: Trainer, training: Training) -> dict[str, Any]:
     rows = np.array([(0, 0.0), *((row[0], row[1]) for row in trainer.history)])
     steps, seconds = np.diff(rows, axis=0).T
     settings = trainer.task.training.described()
     batch = {key: settings[key] for key in ("batch_pixels", "batch_samples") if key in settings}
-    found = execution.found_settings
+    found = training.found_settings
     versions = {"neuralfield": __version__, "python": platform.python_version()}
     versions |= {"numpy": np.__version__}
-    if execution.device.kind == "gpu":
-        versions["cupy"] = execution.device.xp.__version__
+    if training.device.kind == "gpu":
+        versions["cupy"] = training.device.xp.__version__
     if trainer.engine.name == "cpu":
         versions["numba"] = _numba_version()
     return {
-        "device": execution.device.name,
+        "device": training.device.name,
         "engine": trainer.engine.name,
         "engine_variant": trainer.engine.variant,
         "precision": trainer.engine.precision,
@@ -114,12 +98,12 @@ def _record(trainer: Trainer, execution: Execution) -> dict[str, Any]:
         **({"found_for_budget": dict(found)} if found else {}),
         "train_seconds": round(trainer.seconds, 3),
         "step_microseconds": round(statistics.median(1e6 * seconds / steps), 1),
-        "threads": execution.threads,
+        "threads": training.threads,
         "parameters": trainer.network.parameter_count,
         "memory_bytes": trainer.engine.memory_report(),
         "final_loss": trainer.history[-1][2],
         "best_step": trainer.best.step if trainer.best else None,
         "rollback": asdict(trainer.rollback) if trainer.rollback else None,
         "versions": versions,
-        "notes": execution.notes,
+        "notes": training.notes,
     }

@@ -79,7 +79,7 @@ class Trainer:
         note: Callable[[str], None],
     ) -> None:
         settings = task.training
-        self.task, self.device = task, device
+        self.task, self.device, self.threads = task, device, threads
         dtype = "float64" if settings.precision == "float64" else "float32"
         self.network = task.fresh_network().to(device, dtype)
         self.optimizer = make_optimizer(

@@ -26,7 +26,7 @@ from neuralfield.system.device import Device, select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.training.loop import ActiveTraining, Execution, Training, train_all
+from neuralfield.training.loop import ActiveTraining, Training, train_all
 from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer
 
@@ -243,10 +243,10 @@ def make_trainer(engine, **training):
 def advance(trainer, folder):
     """Train alone, and return the rows of the history."""
     rows = []
-    execution = Execution(CPU, folder, progress=rows.append, checkpoint_interval_s=math.inf)
-    training = Training(trainer.task, execution, lambda *_: None)
+    how = {"progress": rows.append, "checkpoint_interval_s": math.inf}
+    training = Training(task=trainer.task, folder=folder, device=CPU, **how)
     active = ActiveTraining(training, trainer, StateFolder(folder, "0" * 16, print))
-    train_all([active], execution, EngineBatch(CPU, 1), StopSignals())
+    train_all([active], EngineBatch(CPU, 1), StopSignals())
     return rows
 
 
@@ -292,7 +292,7 @@ def test_a_training_of_a_pass_that_is_no_more_starts_afresh(tmp_path, monkeypatc
         patch.setattr(CpuEngine, "variant", "hopper-product")
         with pytest.raises(test_fit.Stopped):
             test_fit.train(task, tmp_path / "old", progress=stop, checkpoint_interval_s=0)
-    assert list((tmp_path / "old/state").glob("state_*"))
+    assert list((tmp_path / "old/.state").glob("state_*"))
     messages = test_fit.train(task, tmp_path / "old")
     assert messages == [
         "settings or data have changed since the state was saved; starting at step 0"

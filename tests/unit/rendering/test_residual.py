@@ -8,7 +8,7 @@ from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
 from neuralfield.rendering import render as rendering
-from neuralfield.rendering.publishing import publishing
+from neuralfield.rendering.publishing import finished_model
 from neuralfield.rendering.refining import refined
 from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual
@@ -20,8 +20,7 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution
-from neuralfield.training.results import outputs_in
+from neuralfield.training.loop import Training
 
 CPU = select_device("cpu")
 WIDTH, HEIGHT = 20, 14
@@ -121,8 +120,8 @@ def make_task(**training):
 
 
 def train(task, folder, **run_settings):
-    run = Execution(CPU, folder / "state", **run_settings)
-    fit(task, run, publishing(outputs_in(folder), run))
+    how = {"device": CPU, "finish": finished_model} | run_settings
+    fit([Training(task=task, folder=folder, **how)])
     return folder / "model.safetensors"
 
 

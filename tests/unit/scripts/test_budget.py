@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.interruption import Interrupted
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training import budget
-from neuralfield.training.results import outputs_in
+from neuralfield.training.loop import Training
 
 FIELD = {"type": "siren", "width": 6, "hidden_layers": 1, "output": "auto"}
 TRAINING = {
@@ -60,9 +59,8 @@ def train(image: Path, folder: Path, training=BUDGET, **others) -> Path:
     def make_task():
         return read_task(image / "pixels.csv", image / "picture.json", FIELD, training)
 
-    outputs: dict[str, Any] = outputs_in(folder)
     how = training | HOW | others
-    train_task(make_task, how, folder=folder, threads=1, name="a", **outputs)
+    train_task(make_task, how, folder=folder, threads=1, name="a")
     return folder / "model.safetensors"
 
 
@@ -151,10 +149,10 @@ def test_tiles_share_their_steps_whatever_is_on_them(image, tmp_path, measured):
     first = read_task(image / "pixels.csv", image / "picture.json", FIELD, BUDGET)
     for task in (first, replace(first, values=values), replace(first, values=values[:6])):
         for folder in (tmp_path / "tiles/a", tmp_path / "tiles/b"):
-            given = (task, BUDGET, device, 1, folder, tmp_path)
-            changed, found, line = budget.within_budget(*given)
-            assert changed.training.steps == 460
-            assert found and "460 steps" in line
+            run = Training(task=task, folder=folder, device=device)
+            budget.apply_budget(run, BUDGET, tmp_path)
+            assert run.last_step == 460
+            assert "460 steps" in run.notes[0]
     assert len(measured) == 1 and written(tmp_path)["training"]["steps"] == 460
 
 

@@ -3,8 +3,6 @@
 import errno
 import os
 import shutil
-from dataclasses import replace
-from functools import partial
 
 import pytest
 from failing_files import (
@@ -20,9 +18,9 @@ from test_fit import CPU, make_task
 
 from neuralfield.system.copies import TRAINING, Copies, mark_to_make_anew
 from neuralfield.system.errors import NeuralfieldError
-from neuralfield.training.fit import fit_batch
-from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import publish_results
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Training
+from neuralfield.training.results import outputs_in
 
 ONE = {"result": "one", "more/step_1": "1"}
 TWO = {"result": "two", "more/step_1": "1"}
@@ -34,16 +32,15 @@ class Trained:
     def __init__(self, folder, task=None, **training):
         self.folder, self.task = folder, task or make_task(**training)
         self.steps, self.messages = [], []
-        self.run = Execution(
-            CPU,
-            folder / ".state",
-            progress=lambda row: self.steps.append(row["step"]),
+        self.outputs = outputs_in(folder)
+        self.training = Training(
+            task=self.task,
+            folder=folder,
+            device=CPU,
+            stores_copies=True,
             say=self.messages.append,
-            kept_folder=folder / ".kept",
+            progress=lambda row: self.steps.append(row["step"]),
         )
-        names = ("model.safetensors", "history.csv", "checkpoints", "training.json")
-        keys = ("model", "history", "checkpoints", "record")
-        self.outputs = {key: folder / name for key, name in zip(keys, names, strict=True)}
 
     def again(self):
         """Repeat the training in a later process, after its outputs were deleted."""
@@ -52,13 +49,8 @@ class Trained:
         later.fit()
         return later
 
-    @property
-    def training(self):
-        publish = partial(publish_results, execution=self.run, **self.outputs)
-        return Training(self.task, self.run, publish, outputs=self.outputs)
-
-    def fit(self, **options):
-        fit_batch([replace(self.training, **options)])
+    def fit(self):
+        fit([self.training])
 
     def delete_outputs(self):
         shutil.rmtree(
@@ -137,7 +129,7 @@ def test_results_that_were_damaged_in_place_are_trained_anew(trained):
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 2}', b"\xff{"])
 def test_a_damaged_list_is_not_believed(trained, content):
-    (listed,) = trained.run.kept_folder.glob("*.json")
+    (listed,) = (trained.folder / ".kept").glob("*.json")
     listed.write_bytes(content)
     later = trained.again()
     assert later.steps and "copies are damaged" in later.messages[0]
@@ -157,12 +149,12 @@ def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(
 
 
 def test_a_training_that_is_asked_for_anew_takes_its_steps(trained):
-    mark_to_make_anew(trained.run.kept_folder, TRAINING, True)
+    mark_to_make_anew((trained.folder / ".kept"), TRAINING, True)
     later = trained.again()
     assert later.steps
     assert not later.again().steps, "it was asked for once"
-    mark_to_make_anew(trained.run.kept_folder, TRAINING, True)
-    mark_to_make_anew(trained.run.kept_folder, TRAINING, False)
+    mark_to_make_anew((trained.folder / ".kept"), TRAINING, True)
+    mark_to_make_anew((trained.folder / ".kept"), TRAINING, False)
     assert not trained.again().steps
 
 
@@ -172,7 +164,7 @@ def test_a_batch_trains_only_those_that_are_not_kept(tmp_path):
     before = batch[1].files
     batch[1].delete_outputs()
     batch[1].steps.clear()
-    fit_batch([one.training for one in batch])
+    fit([one.training for one in batch])
     assert [bool(one.steps) for one in batch] == [True, False, True]
     assert batch[1].files == before
     assert all(one.outputs["record"].exists() for one in batch)

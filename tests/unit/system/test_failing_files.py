@@ -92,7 +92,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
     """Return the outputs that must have the same bytes, which excludes files with times."""
     timed = ("history.csv", "training.json")
     found = files_in(folder).items()
-    return {name: b for name, b in found if name not in timed and not name.startswith("state/")}
+    return {name: b for name, b in found if name not in timed and not name.startswith(".state/")}
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_a_listing_that_lags_behind(tmp_path, monkeypatch):
     train(tmp_path / "alone")
     train(tmp_path / "hit")
     (tmp_path / "hit/model.safetensors").unlink()
-    states = sorted((tmp_path / "hit/state").glob("state_*"))
+    states = sorted((tmp_path / "hit/.state").glob("state_*"))
     monkeypatch.setattr(
         StateFolder, "_states", lambda self: [(2, states[0]), (3, states[1]), (4, Path("gone"))]
     )

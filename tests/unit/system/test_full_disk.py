@@ -90,9 +90,9 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_space(tmp_path, monkeyp
         with pytest.raises(StorageError) as caught:
             test_fit.train(task, run, checkpoint_interval_s=0)
         in_one_line(caught.value, str(run), "No space left on device")
-        for path in (run / "state").glob("state_*"):
+        for path in (run / ".state").glob("state_*"):
             load_arrays(path)  # every saved file is complete
-        for _, path in list_snapshots(next((run / "state").glob("snapshots_*"), run)):
+        for _, path in list_snapshots(next((run / ".state").glob("snapshots_*"), run)):
             Model.load(path)
         ballast.unlink()
         messages = test_fit.train(task, run, checkpoint_interval_s=0)

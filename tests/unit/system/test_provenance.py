@@ -61,7 +61,6 @@ class Results:
 
     def train(self, image: str = "one", field: str = "own") -> None:
         folder = self.path(f"{image}/{field}")
-        names = {"model": "model.safetensors", "history": "history.csv", "record": "training.json"}
         settings = FIELDS[field]
         train.main(
             *(self.path(f"{image}/pixels.csv"), self.path(f"{image}/picture.json")),
@@ -70,8 +69,6 @@ class Results:
             folder=folder,
             threads=1,
             name=field,
-            checkpoints=folder / "checkpoints",
-            **{key: folder / name for key, name in names.items()},
         )
 
     def expected(self, image: str, field: str) -> ExpectedNetwork:

@@ -73,7 +73,7 @@ def test_started_at_once_one_waits_and_the_results_are_those_of_one(tmp_path, le
 @pytest.mark.slow
 def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alone):
     first = start(tmp_path, "first")
-    wait_until(lambda: len(list(tmp_path.glob("state/state_*.safetensors"))) == 2)
+    wait_until(lambda: len(list(tmp_path.glob(".state/state_*.safetensors"))) == 2)
     second = start(tmp_path, "second")
     wait_until(lambda: "waiting for it to end" in output_of(tmp_path, "second"))
     first.kill()
@@ -86,12 +86,12 @@ def test_when_one_is_killed_the_other_goes_on_from_its_state(tmp_path, left_alon
 @pytest.mark.slow
 def test_a_state_folder_that_is_removed_meanwhile_is_begun_anew(tmp_path, left_alone):
     """Remove the folder as Snakemake does at the end, while another process waits for it."""
-    (tmp_path / "state").mkdir()
-    with (tmp_path / "state" / "lock").open("w") as held:
+    (tmp_path / ".state").mkdir()
+    with (tmp_path / ".state" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         job = start(tmp_path)
         wait_until(lambda: "waiting for it to end" in output_of(tmp_path))
-        shutil.rmtree(tmp_path / "state")
+        shutil.rmtree(tmp_path / ".state")
     let_finish(job)
     assert content(tmp_path) == left_alone
 

@@ -49,11 +49,11 @@ def contents(folder: Path, *patterns: str) -> list[bytes]:
 
 
 def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
-    earlier, newest = sorted((trained / "own/state").glob("state_*"))
+    earlier, newest = sorted((trained / "own/.state").glob("state_*"))
     run = newest.name.split("_")[1]
     folder = StateFolder(tmp_path, run, lambda line: messages.append(line))
     others = [b"", earlier.read_bytes()]
-    others += contents(trained, "image/state/state_*", "seed/state/state_*", "own/*.safetensors")
+    others += contents(trained, "image/.state/state_*", "seed/.state/state_*", "own/*.safetensors")
     (tmp_path / earlier.name).write_bytes(earlier.read_bytes())
     (tmp_path / newest.name).write_bytes(newest.read_bytes())
     messages: list[str] = []
@@ -72,7 +72,7 @@ def test_a_state_is_named_and_the_one_before_it_used(trained, tmp_path):
 def test_snapshots_are_named_and_taken_again(trained, tmp_path):
     own = Model.load(trained / "own/model.safetensors")
     names = sorted((trained / "own/checkpoints").iterdir())
-    others = [b"", *contents(trained, "*/checkpoints/*", "own/state/state_*")]
+    others = [b"", *contents(trained, "*/checkpoints/*", "own/.state/state_*")]
     folder = StateFolder(tmp_path, "0" * 16, lambda line: messages.append(line))
     folder.snapshots.mkdir()
     messages: list[str] = []
@@ -94,7 +94,7 @@ def test_a_damaged_snapshot_of_a_state_changes_no_byte(trained, tmp_path, monkey
     monkeypatch.setattr("neuralfield.training.loop._CALL_S", 0)
     task = small_task()
     test_fit.train(task, tmp_path, checkpoint_interval_s=0)
-    for path in (tmp_path / "state").glob("snapshots_*/step_00000006*"):
+    for path in (tmp_path / ".state").glob("snapshots_*/step_00000006*"):
         path.write_bytes(path.read_bytes()[:-1])
     messages = test_fit.train(task, tmp_path, checkpoint_interval_s=0)
     assert any("it will be saved again" in line for line in messages)
@@ -112,7 +112,7 @@ def test_a_network_is_named(trained, tmp_path):
     facts["resized"]["digest"] = image_digest(values)
     others = [
         b"",
-        *contents(trained, "image/model*", "image/checkpoints/*", "own/state/state_*"),
+        *contents(trained, "image/model*", "image/checkpoints/*", "own/.state/state_*"),
     ]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)

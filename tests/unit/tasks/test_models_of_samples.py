@@ -73,7 +73,7 @@ def test_the_number_of_threads_does_not_change_a_byte_and_the_seed_does(
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_data_do_not_go_on_from_the_state_of_these(tmp_path, kind):
     other = test_table_task.curve(81) if kind == "table" else small_classifiers.bars(seed=2)
-    test_fit.train(make_task(kind), tmp_path)
+    test_fit.train(make_task(kind), tmp_path, checkpoint_interval_s=0)
     messages = test_fit.train(make_task(kind, other), tmp_path)
     assert any("starting at step 0" in line for line in messages)
 

@@ -16,9 +16,8 @@ from neuralfield.system.device import available_cores
 from neuralfield.system.errors import DivergenceError, ResourceError
 from neuralfield.system.heat import HeatGuard
 from neuralfield.system.interruption import Interrupted
-from neuralfield.training.fit import fit_batch
-from neuralfield.training.loop import Execution, Training
-from neuralfield.training.results import publish_results
+from neuralfield.training.fit import fit
+from neuralfield.training.loop import Training
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 
@@ -42,16 +41,9 @@ def train_together(tasks, folder, names=None, side_by_side=SIDE_BY_SIDE, **run_s
     messages = {name: [] for name in names or tasks}
     trainings = []
     for name, lines in messages.items():
-        run = Execution(CPU, folder / name / "state", say=lines.append, **run_settings)
-        outputs = {
-            "model": folder / name / "model.safetensors",
-            "history": folder / name / "history.csv",
-            "checkpoints": folder / name / "checkpoints",
-            "record": folder / name / "training.json",
-        }
-        publish = partial(publish_results, execution=run, **outputs)
-        trainings.append(Training(tasks[name], run, publish, name=name))
-    fit_batch(trainings, side_by_side)
+        how = {"device": CPU, "name": name, "say": lines.append} | run_settings
+        trainings.append(Training(task=tasks[name], folder=folder / name, **how))
+    fit(trainings, side_by_side)
     return messages
 
 
@@ -141,7 +133,7 @@ def test_a_gpu_that_is_too_hot_pauses_all_with_their_states_saved(tmp_path, alon
             return next(self.looks) == 10
 
         def wait_until_cool(self, stop):
-            saved.extend(path.parts[-3] for path in tmp_path.glob("*/state/state_*"))
+            saved.extend(path.parts[-3] for path in tmp_path.glob("*/.state/state_*"))
 
     train_together(tasks, tmp_path, engine="tape", heat=Guard())
     assert sorted(saved) == sorted(tasks)

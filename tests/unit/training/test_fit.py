@@ -3,7 +3,6 @@
 import hashlib
 import json
 import signal
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,7 @@ from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
 from neuralfield.training.fit import fit
-from neuralfield.training.loop import Execution
-from neuralfield.training.results import publish_results
+from neuralfield.training.loop import Training
 
 CPU = select_device("cpu")
 SMALL = {
@@ -52,14 +50,8 @@ def make_task(field=None, **training):
 def train(task, folder, say=None, device=None, **run_settings):
     """Train to the end, and return the reported lines, unless `say` gets them."""
     messages = []
-    run = Execution(device or CPU, folder / "state", say=say or messages.append, **run_settings)
-    outputs = {
-        "model": folder / "model.safetensors",
-        "history": folder / "history.csv",
-        "checkpoints": folder / "checkpoints",
-        "record": folder / "training.json",
-    }
-    fit(task, run, partial(publish_results, execution=run, **outputs))
+    how = {"device": device or CPU, "say": say or messages.append} | run_settings
+    fit([Training(task=task, folder=folder, **how)])
     return messages
 
 
@@ -108,6 +100,25 @@ class Stopped(BaseException):
 EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True}
 
 
+def require_same_bytes_after_a_kill(task, folder, row):
+    """Kill a training after a row of its history, and resume it."""
+    train(task, folder / "alone")
+    rows = 0
+
+    def stop(_):
+        nonlocal rows
+        rows += 1
+        if rows == row:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(task, folder / "killed", progress=stop, checkpoint_interval_s=0)
+    messages = train(task, folder / "killed", checkpoint_interval_s=0)
+    assert any("resuming from the state" in line for line in messages)
+    for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
+        assert sha256(folder / "killed" / name) == sha256(folder / "alone" / name)
+
+
 @pytest.mark.parametrize(
     ("field", "training", "row"),
     [
@@ -119,22 +130,7 @@ EVERYTHING = {"optimizer": "muon", "gradient_clip_norm": 0.01, "keep_best": True
     ],
 )
 def test_a_training_survives_a_kill_after_a_row_of_its_history(tmp_path, field, training, row):
-    task = make_task(field, **training)
-    train(task, tmp_path / "alone")
-    rows = 0
-
-    def stop(_):
-        nonlocal rows
-        rows += 1
-        if rows == row:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        train(task, tmp_path / "killed", progress=stop, checkpoint_interval_s=0)
-    messages = train(task, tmp_path / "killed", checkpoint_interval_s=0)
-    assert any("resuming from the state" in line for line in messages)
-    for name in ("model.safetensors", f"checkpoints/step_{task.training.steps:08}.safetensors"):
-        assert sha256(tmp_path / "killed" / name) == sha256(tmp_path / "alone" / name)
+    require_same_bytes_after_a_kill(make_task(field, **training), tmp_path, row)
 
 
 def test_the_best_network_is_found_by_its_own_loss_where_steps_look_at_all_pixels(tmp_path):
@@ -196,7 +192,7 @@ def test_a_damaged_state_costs_only_the_steps_since_the_one_before(tmp_path):
     task = make_task()
     train(task, tmp_path / "alone")
     train(task, tmp_path / "hit", checkpoint_interval_s=0)
-    newest = sorted((tmp_path / "hit/state").glob("state_*"))[-1]
+    newest = sorted((tmp_path / "hit/.state").glob("state_*"))[-1]
     newest.write_bytes(newest.read_bytes()[:100])
     messages = train(task, tmp_path / "hit", checkpoint_interval_s=0)
     assert any("using the previous state" in line for line in messages)

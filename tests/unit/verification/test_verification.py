@@ -90,7 +90,7 @@ def results(tmp_path: Path) -> Path:
     run.mkdir(parents=True)
     test_fit.train(test_fit.make_task(), run)
     Image.effect_noise((32, 32), 60).save(run / "render_32.png")
-    shutil.rmtree(run / "state")
+    shutil.rmtree(run / ".state")
     numbers = dict.fromkeys(MEASURED, 1.0) | {"train_seconds": 12.3}
     (run / "metrics.json").write_text(json.dumps(numbers))
     (folder / "summary.csv").write_text("")
