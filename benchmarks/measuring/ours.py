@@ -81,9 +81,7 @@ class TrainingSteps:
             trainer.engine.run(self.taken, count)
             self.taken += count
             if makes_rows:
-                totals = to_host(trainer.engine.totals)
-                if trainer.count_steps(count, 0.0, totals):
-                    trainer.add_history_row(totals)
+                trainer.count_steps(count, 0.0, to_host(trainer.engine.totals))
 
     def timed_s(self, steps: int) -> float:
         """Take steps, wait until they are done, and return the seconds."""

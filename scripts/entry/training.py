@@ -9,8 +9,7 @@ from typing import Any
 
 from entry.job import show_line
 from entry.progress import Preview, ProgressFile, progress_path
-from neuralfield.rendering.compiling import compile_ahead
-from neuralfield.rendering.publishing import finished_model
+from neuralfield.rendering.finishing import compile_ahead, finished_model
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import HeatGuard, guard_gpu
 from neuralfield.system.interruption import leaving_time_s

@@ -12,8 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from neuralfield.api.arguments import require_path
-from neuralfield.rendering.compiling import compile_ahead
-from neuralfield.rendering.publishing import finished_model
+from neuralfield.rendering.finishing import compile_ahead, finished_model
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import DivergenceError, StorageError
 from neuralfield.system.files import storage_errors

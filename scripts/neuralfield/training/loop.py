@@ -110,22 +110,14 @@ class ActiveTraining:
         """Record steps of the engine: add a history row, and save a snapshot and the last state."""
         with self._rolling_back():
             trainer = self.trainer
-            if trainer.count_steps(count, seconds, totals):
-                self.new_row = trainer.add_history_row(totals)
+            self.new_row = trainer.count_steps(count, seconds, totals)
             if trainer.steps_taken in trainer.snapshot_steps:
                 trainer.save_snapshot(self.folder.snapshots)
-            if trainer.steps_taken == self.training.last_step:
-                self._save_if_long()
-
-    def _save_if_long(self) -> None:
-        """Check the last state, and save it if the last steps took long.
-
-        It is needed only if publishing fails.
-        """
-        state = self.trainer.state()
-        unsaved_s = self.trainer.seconds - self.saved_at_s
-        if unsaved_s >= self.training.checkpoint_interval_s:
-            self.folder.save(self.trainer.steps_taken, *state)
+            is_last = trainer.steps_taken == self.training.last_step
+            unsaved_s = trainer.seconds - self.saved_at_s
+            # the last state is needed only if publishing fails
+            if is_last and unsaved_s >= self.training.checkpoint_interval_s:
+                self.save()
 
     def report(self) -> None:
         row, self.new_row = self.new_row, None

@@ -144,27 +144,25 @@ class Trainer:
         next_stop = self._stops[bisect_right(self._stops, self.steps_taken)]
         return min(next_stop, limit) - self.steps_taken
 
-    def count_steps(self, count: int, seconds: float, totals: np.ndarray) -> bool:
+    def count_steps(
+        self, count: int, seconds: float, totals: np.ndarray
+    ) -> dict[str, float] | None:
         """Record `count` steps (at most `steps_ahead`) that the engine took in `seconds`.
 
-        `totals` are the engine's totals after these steps. Returns whether the last step completes
-        a row of the history. Raises `DivergenceError` if the loss is not finite.
+        `totals` are the engine's totals since the last row of the history. Returns the row, by
+        column, that the last step completes, if any. Raises `DivergenceError` if the loss is not
+        finite.
         """
         self.steps_taken += count
         self.seconds += seconds
         self._steps_since_row += count
         if not math.isfinite(totals[0]):
             raise self._divergence(f"the loss is {float(totals[0])}")
-        is_row = self.steps_taken in self._row_steps
-        if not is_row:  # otherwise the row has to be added first
-            self._note_candidate()
-        return is_row
+        row = self._add_row(totals) if self.steps_taken in self._row_steps else None
+        self._note_candidate()
+        return row
 
-    def add_history_row(self, totals: np.ndarray) -> dict[str, float]:
-        """Add a row for the steps since the last row, and return it by column.
-
-        `totals` are the engine's totals over these steps.
-        """
+    def _add_row(self, totals: np.ndarray) -> dict[str, float]:
         total, _ = totals
         loss, error = (totals / self._steps_since_row).tolist()
         measured = self.task.measure.of_mean_error(error)
@@ -177,7 +175,6 @@ class Trainer:
                 self.best = replace(self._candidate, loss=own_loss)
         self._steps_since_row = 0
         self.engine.totals.fill(0)
-        self._note_candidate()
         return dict(zip(self.history_columns, self.history[-1], strict=True))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -8,7 +8,7 @@ from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.resizing import back_projected
 from neuralfield.rendering import render as rendering
-from neuralfield.rendering.publishing import finished_model
+from neuralfield.rendering.finishing import finished_model
 from neuralfield.rendering.refining import refined
 from neuralfield.rendering.render import render
 from neuralfield.rendering.residual import find_residual

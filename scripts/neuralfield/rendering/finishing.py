@@ -1,6 +1,4 @@
-"""Compiles, on a GPU, the kernels that the end of a training needs, while those of its steps are
-compiled.
-"""
+"""The correction of renders that the file of a finished network contains."""
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
@@ -9,16 +7,26 @@ from typing import Any
 
 from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import Device, to_host
+from neuralfield.tasks.stored_model import StoredModel
+from neuralfield.training.trainer import Trainer
 
 _MOST_VALUES = 1 << 21
 """Maximum number of values of an image whose correction is computed only to compile its kernels,
 which depend on the size; for larger images, this takes longer than the compiler."""
 
 
+def finished_model(trainer: Trainer, model: Any) -> StoredModel[Any]:
+    """Return the model to write for a finished network, with a residual if its task has one."""
+    task: Any = trainer.task
+    if not task.is_corrected:
+        return model
+    how = {"device": trainer.device, "threads": trainer.threads}
+    return replace(model, residual=find_residual(model, task.values, task.residual_scale, **how))
+
+
 def compile_ahead(task: Any, device: Device) -> contextlib.AbstractContextManager[Any]:
-    """Compile the kernels of the correction that `finished_model` computes, within the context."""
-    is_corrected = getattr(task, "is_corrected", False)
-    if device.kind == "cpu" or not is_corrected or task.values.size > _MOST_VALUES:
+    """Compile, on a GPU, the kernels of `finished_model` while those of the steps are compiled."""
+    if device.kind == "cpu" or not task.is_corrected or task.values.size > _MOST_VALUES:
         return contextlib.nullcontext()
     compiler = ThreadPoolExecutor(1, initializer=device.xp.cuda.Device().use)
     compiler.submit(_find_fresh_residual, task, device)
