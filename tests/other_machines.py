@@ -29,23 +29,7 @@ NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
 
 @dataclass(frozen=True)
 class Machine:
-    """The ways in which a simulated machine or user differs from this one.
-
-    Attributes
-    ----------
-    about : str
-        What is different, for the printed table.
-    environment : dict of str to str
-        Environment variables for the test run.
-    options : tuple of str
-        Further options of pytest.
-    folder : str
-        Name of the folder into which the checkout is copied.
-    umask : int
-        Permission bits that new files do not get.
-    no_network, other_user : bool
-        Both need root.
-    """
+    """How a simulated machine or user differs from this one; the last two need root."""
 
     about: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -168,14 +152,9 @@ def run_tests(setting: Machine, processes: int, options: list[str]) -> tuple[int
         if setting.other_user:
             subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", parent], check=True)
         command = [*setting.prefix(), sys.executable, "-m", "pytest", "-q", "-ra"]
-        command += [
-            "--numprocesses",
-            str(processes),
-            "--dist",
-            "loadfile",
-            "--no-loadscope-reorder",
-        ]
-        command += ["-m", "not fuzz and not cluster", *setting.options, *options]
+        command += ["--numprocesses", str(processes), "--dist", "loadfile"]
+        command += ["--no-loadscope-reorder", "-m", "not fuzz and not cluster"]
+        command += [*setting.options, *options]
         messages = subprocess.Popen(
             command,
             cwd=checkout,

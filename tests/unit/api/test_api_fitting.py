@@ -1,7 +1,6 @@
 """`neuralfield.fit` and its results: the bytes of the workflow, and errors of built-in types."""
 
 import fcntl
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import resize
 import train
 from neuralfield.api.fitting import _chosen
 from neuralfield.fields import FIELDS
+from neuralfield.system.provenance import sha256_of as sha256
 from neuralfield.system.settings import settings_of
 from neuralfield.tasks.image.presets import PRESETS
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
@@ -43,10 +43,6 @@ def picture(*channels):
     if not channels:
         return 0.7 * disc + 0.3 * x
     return np.stack([disc, x, y, 0.5 + 0.5 * x][: channels[0]], axis=2) * 1.0
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +80,7 @@ def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
     assert sha256(tmp_path / "own/model.safetensors") == sha256(tmp_path / "model.safetensors")
     found.save(tmp_path / "saved.safetensors")
     assert sha256(tmp_path / "saved.safetensors") == sha256(tmp_path / "model.safetensors")
+    assert nf.load(tmp_path / "own").history["loss"].tolist() == found.history["loss"].tolist()
 
 
 @pytest.mark.parametrize("name", [*PRESETS, *FIELDS])

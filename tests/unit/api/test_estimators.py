@@ -1,6 +1,5 @@
 """Tables and classifiers with the interface of scikit-learn."""
 
-import hashlib
 import pickle
 from typing import Any
 
@@ -11,14 +10,11 @@ from small_classifiers import SMALL, bars
 
 import neuralfield as nf
 import train_table
+from neuralfield.system.provenance import sha256_of as sha256
 
 X = np.random.default_rng(0).uniform(-1, 1, (80, 2))
 Y = X[:, 0] - 2 * X[:, 1]
 QUICK: dict[str, Any] = {"steps": 60, "learning_rate": 0.05, "settings": {"snapshots": 2}}
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_regressor_has_the_bytes_of_the_workflow(tmp_path):

@@ -13,13 +13,9 @@ NEAR = 1e-5
 """Maximum difference between the values of a field and of its export, which are in [0, 1]."""
 
 
-def field_of(description, seed=3):
-    return make_field(description, seed=seed)
-
-
 @pytest.fixture(params=VARIANTS, ids=lambda settings: " ".join(map(str, settings.values())))
 def field(request):
-    return field_of(request.param)
+    return make_field(request.param)
 
 
 def edges():
@@ -82,7 +78,7 @@ def test_without_a_package_the_error_says_what_to_install(monkeypatch, export, m
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, f"neuralfield.api.to_{module}", raising=False)
     with pytest.raises(ImportError, match="is not installed") as caught:
-        export(field_of(VARIANTS[0]))
+        export(make_field(VARIANTS[0]))
     assert isinstance(caught.value, nf.NeuralfieldError)
     assert str(caught.value).endswith(f"; {to_install}")
 

@@ -91,13 +91,6 @@ def test_values_are_those_of_the_network(field):
     assert field(np.empty((0, 2))).shape == (0, 3)
 
 
-@pytest.mark.filterwarnings("error")
-def test_positions_of_half_precision_raise_no_warning():
-    field = make_field(VARIANTS[0])
-    xy = np.array([[0.25, -0.5]], np.float16)
-    np.testing.assert_array_equal(field(xy), field(xy.astype(np.float64)))
-
-
 def test_many_positions_are_taken_in_blocks():
     field = make_field(VARIANTS[0])
     xy = positions(10_000)
@@ -109,13 +102,10 @@ def test_many_positions_are_taken_in_blocks():
     ("xy", "kind"),
     [
         (0.5, ValueError),
-        ([1.0, 2.0, 3.0], ValueError),
         (np.zeros((2, 3)), ValueError),
         (["a", "b"], TypeError),
-        (np.zeros((1, 2), complex), TypeError),
         ([[0.0, 1.0], [2.0]], ValueError),
         ([[np.nan, 0.0]], ValueError),
-        ([[1e300, 0.0]], ValueError),
     ],
 )
 def test_what_are_no_positions(xy, kind):
@@ -251,12 +241,6 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(ValueError, match="expected a network that neuralfield has saved") as caught:
         nf.load(tmp_path / "model.safetensors")
     assert "remove" not in str(caught.value), "it may be somebody's only file"
-
-
-def test_the_history_beside_a_file_is_read(tmp_path):
-    fitted = nf.fit(np.eye(8), folder=tmp_path, steps=5, width=8, hidden_layers=1, device="cpu")
-    found = nf.load(tmp_path / "model.safetensors")
-    assert found.history["loss"].tolist() == fitted.history["loss"].tolist()
 
 
 def test_every_field_is_among_the_variants():

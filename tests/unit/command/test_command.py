@@ -1,6 +1,5 @@
 """The command `neuralfield`: its files, its output, its exit codes, and Ctrl-C."""
 
-import hashlib
 import re
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from processes import PATIENCE_S, start_python
 import neuralfield as nf
 from neuralfield.command import actions
 from neuralfield.command.main import main
+from neuralfield.system.provenance import sha256_of as sha256
 
 TINY = [
     *("--device", "cpu", "--set", "width=8", "--set", "hidden_layers=1"),
@@ -101,10 +101,6 @@ def test_a_time_may_have_a_unit(photo, monkeypatch):
         assert given["seconds"] == seconds
 
 
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 MISTAKES = {
     "no image": (["nowhere.png"], "nowhere.png: there is no such file; expected an image"),
     "no network": (["info", "photo.jpg"], "photo.jpg: cannot be read"),
@@ -134,9 +130,8 @@ def test_the_image_itself_is_not_written_over(photo, capsys):
     Image.new("L", (8, 8)).save("image.png")
     with pytest.raises(SystemExit):
         main(["image.png", "-o", "image.png"])
-    assert "which is the input image" in capsys.readouterr().err and Image.open(
-        "image.png"
-    ).size == (8, 8)
+    assert "which is the input image" in capsys.readouterr().err
+    assert Image.open("image.png").size == (8, 8)
 
 
 @pytest.mark.parametrize(

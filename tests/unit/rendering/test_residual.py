@@ -1,4 +1,3 @@
-import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.device import select_device, to_host
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.interruption import Interrupted
+from neuralfield.system.provenance import sha256_of as sha256
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
@@ -123,10 +123,6 @@ def train(task, folder, **run_settings):
     how = {"device": CPU, "finish": finished_model} | run_settings
     fit([Training(task=task, folder=folder, **how)])
     return folder / "model.safetensors"
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("changes", [{}, {"keep_best": True}, {"precision": "float64"}])

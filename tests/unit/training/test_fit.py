@@ -1,6 +1,5 @@
 """Training and resuming give the same bytes, whatever happens in between."""
 
-import hashlib
 import json
 import signal
 
@@ -17,6 +16,7 @@ from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import EXIT_CODE_TRY_AGAIN, ResourceError
+from neuralfield.system.provenance import sha256_of as sha256
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.image_task import ImageTask
 from neuralfield.tasks.training_settings import ImageTraining
@@ -53,10 +53,6 @@ def train(task, folder, say=None, device=None, **run_settings):
     how = {"device": device or CPU, "say": say or messages.append} | run_settings
     fit([Training(task=task, folder=folder, **how)])
     return messages
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(("supervision", "least_db"), [("point", 30), ("footprint", 27)])
