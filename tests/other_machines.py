@@ -178,15 +178,8 @@ def run_tests(setting: Machine, processes: int, options: list[str]) -> tuple[int
 def _copy_checkout(target: Path) -> None:
     """Copy the files that git tracks or would add."""
     list_files = ["git", "-C", str(ROOT), "ls-files", "-z", "-co", "--exclude-standard"]
-    try:
-        listed = subprocess.run(list_files, capture_output=True, check=True).stdout
-        names = [
-            name for name in listed.decode().split("\0") if name and Path(ROOT, name).is_file()
-        ]
-    except (OSError, subprocess.CalledProcessError):  # not a repository: copy the whole folder
-        shutil.copytree(ROOT, target)
-        return
-    for name in names:
+    listed = subprocess.run(list_files, capture_output=True, check=True).stdout
+    for name in filter(lambda name: Path(ROOT, name).is_file(), listed.decode().split("\0")):
         Path(target, name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(ROOT, name), Path(target, name))
 
