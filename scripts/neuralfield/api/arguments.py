@@ -135,11 +135,32 @@ def render_sides(
     width, height = target_size((1, 1), size)
     if not isinstance(size, Sequence):
         width, height = size_for_longer_side(model, width, box)
-    if width * height > 1e6 * max_megapixels:
-        found = f"{width:,} x {height:,} pixels"
-        expected = f"at most {max_megapixels:g} megapixels"
-        raise InputError("size", found, expected, "render fewer pixels, or raise max_megapixels")
+    require_megapixels("size", width, height, max_megapixels, "render fewer pixels")
     return width, height
+
+
+def require_megapixels(
+    where: str, width: int, height: int, max_megapixels: float, remedy: str
+) -> None:
+    """Raise an error if an image of this size is too large."""
+    if width * height > 1e6 * max_megapixels:
+        found, expected = f"{width:,} x {height:,} pixels", f"at most {max_megapixels:g} megapixels"
+        raise InputError(where, found, expected, f"{remedy}, or raise max_megapixels")
+
+
+def unit_values(where: str, array: np.ndarray) -> np.ndarray:
+    """Return an array of floats, or raise an error unless all are from 0 to 1."""
+    if not np.isfinite(array).all():
+        count = int(array.size - np.isfinite(array).sum())
+        raise InputError(where, f"NaN or infinity in {count:,} values", "finite values")
+    lowest, highest = float(array.min()), float(array.max())
+    if lowest < 0 or highest > 1:
+        # all digits, because 1.0000001 is above 1, too
+        found, remedy = f"values from {lowest!r} to {highest!r}", "divide by the value of white"
+        is_near = lowest > -1e-3 and highest < 1 + 1e-3
+        remedy = f"use np.clip({where}, 0, 1)" if is_near else remedy
+        raise InputError(where, found, "values from 0 to 1", remedy)
+    return array
 
 
 def floats(values: Any, count: int) -> list[float]:

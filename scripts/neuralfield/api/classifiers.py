@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from neuralfield.api.arguments import argument_names, as_array
+from neuralfield.api.arguments import argument_names, as_array, unit_values
 from neuralfield.api.estimators import Classifier, classes_of, plain_settings, require_same_length
 from neuralfield.api.run_training import run_training
 from neuralfield.system.device import select_device
@@ -177,9 +177,4 @@ def _levels_of(images: Any) -> np.ndarray:
         expected = "uint8, bool, or floats from 0 to 1"
         remedy = "if 255 is white, use X.astype(numpy.uint8)" if array.dtype.kind in "iu" else ""
         raise WrongTypeError("X", f"an array of {array.dtype}", expected, remedy)
-    if not np.isfinite(array).all():
-        raise InputError("X", "NaN or infinity", "values from 0 to 1")
-    if not ((array >= 0) & (array <= 1)).all():
-        found = f"values from {array.min():g} to {array.max():g}"
-        raise InputError("X", found, "values from 0 to 1", "divide by the value of white")
-    return np.rint(array * 255).astype(np.uint8)
+    return np.rint(unit_values("X", array) * 255).astype(np.uint8)

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from neuralfield.api.arguments import require_path, require_positive
+from neuralfield.api.arguments import (
+    require_megapixels,
+    require_path,
+    require_positive,
+    unit_values,
+)
 from neuralfield.images import convert_values, read_image, resize_image
 from neuralfield.images.image import (
     CHANNELS,
@@ -25,6 +30,7 @@ from neuralfield.system.errors import InputError, WrongTypeError
 
 WHERE = "image"
 _EXPECTED = "an array of shape (height, width) or (height, width, 1, 3 or 4)"
+_REDUCE = "reduce it first"
 _TYPES = "bool, uint8, uint16, or floats from 0 to 1"
 
 
@@ -52,19 +58,19 @@ def training_image(
         path = require_path(WHERE, image)
         source = read_image(path, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
     elif isinstance(image, Image.Image):
-        _require_size((image.height, image.width), max_megapixels)
+        require_megapixels(WHERE, *image.size, max_megapixels, _REDUCE)
         pixels = simplest_pixels(pixels_of_pillow(WHERE, image))
         source = image_of_pixels(pixels, mode, threshold)
     else:
         array = _array_of(image, max_megapixels)
         if array.dtype.kind == "f":
-            values = _float_values(array)
+            values = unit_values(WHERE, array).astype(np.float32)
             if size is None:
                 return _of_floats(values, mode, threshold)
             array = _levels_of(values)
         source = image_of_pixels(array, mode, threshold)
     sides = target_size((source.width, source.height), size)
-    _require_size(sides[::-1], max_megapixels, "size", "train at a smaller size")
+    require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
     reduced = resize_image(source, size, threshold=threshold, mode=mode)
     return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
 
@@ -90,38 +96,9 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
         raise InputError(WHERE, f"an array of shape {array.shape}", _EXPECTED, remedy)
     if array.size == 0:
         raise InputError(WHERE, f"no pixels, as its shape is {array.shape}", _EXPECTED)
-    _require_size(array.shape, max_megapixels)
+    require_megapixels(WHERE, array.shape[1], array.shape[0], max_megapixels, _REDUCE)
     array = array.reshape(*array.shape[:2], -1)
     return array * np.uint8(255) if array.dtype == bool else np.ascontiguousarray(array)
-
-
-def _require_size(
-    shape: Sequence[int],
-    max_megapixels: float,
-    where: str = WHERE,
-    remedy: str = "reduce it first",
-) -> None:
-    if shape[0] * shape[1] > max_megapixels * 1e6:
-        raise InputError(
-            where,
-            f"{shape[1]:,} x {shape[0]:,} pixels",
-            f"at most {max_megapixels:g} megapixels",
-            f"{remedy}, or raise max_megapixels",
-        )
-
-
-def _float_values(array: np.ndarray) -> np.ndarray:
-    if not np.isfinite(array).all():
-        count = int(array.size - np.isfinite(array).sum())
-        raise InputError(WHERE, f"NaN or infinity in {count:,} values", "finite values")
-    lowest, highest = float(array.min()), float(array.max())
-    if lowest < 0 or highest > 1:
-        # all digits, because 1.0000001 is above 1, too
-        found, remedy = f"values from {lowest!r} to {highest!r}", "divide by the value of white"
-        is_near = lowest > -1e-3 and highest < 1 + 1e-3
-        remedy = "use np.clip(image, 0, 1)" if is_near else remedy
-        raise InputError(WHERE, found, "values from 0 to 1", remedy)
-    return array.astype(np.float32)
 
 
 def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
