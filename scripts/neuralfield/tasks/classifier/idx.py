@@ -6,8 +6,6 @@ dimension contiguous (LeCun, Cortes & Burges, "The MNIST database of handwritten
 """
 
 import gzip
-import hashlib
-import io
 import math
 import os
 import struct
@@ -22,6 +20,7 @@ import numpy as np
 from neuralfield.system.device import HOST, require_memory
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN, open_input
+from neuralfield.system.provenance import sha256_of
 
 MOST_BYTES = 1 << 30
 """Maximum size of a file in bytes, and maximum number of its values."""
@@ -33,7 +32,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _MOST_PACKED = 1032
 """Maximum ratio of the unpacked size to the size of a DEFLATE stream."""
 
-_AT_ONCE = 1 << 20
 _DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)
 
 _CONTENTS = {1: "labels", 3: "images"}
@@ -50,29 +48,26 @@ def read_idx(path: str | os.PathLike, dimensions: int, sha256: str | None = None
     if there is too little memory.
     """
     with _opened(path, dimensions, sha256) as (where, stream, shape):
-        claimed = math.prod(shape)
-        require_memory(claimed, HOST, where, "use fewer or smaller images")
-        values = np.empty(claimed, np.uint8)
-        view, filled = values.data, 0
-        while count := stream.readinto(view[filled : filled + _AT_ONCE]):
-            filled += count
-        if filled < claimed:
-            raise _other_length(where, f"ends after {filled:,} values", shape)
-        if stream.read(1):
+        count = math.prod(shape)
+        require_memory(count, HOST, where, "use fewer or smaller images")
+        content = stream.read(count + 1)
+        if len(content) < count:
+            raise _other_length(where, f"ends after {len(content):,} values", shape)
+        if len(content) > count:
             raise _other_length(where, "continues after its last value", shape)
-    return values.reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def read_idx_shape(path: str | os.PathLike, dimensions: int) -> tuple[int, ...]:
     """Return the shape in the header of an IDX file, after a check against the file's length."""
-    with _opened(path, dimensions, None) as (_, _, shape):
+    with _opened(path, dimensions) as (_, _, shape):
         return shape
 
 
 @contextmanager
 def _opened(
-    path: str | os.PathLike, dimensions: int, sha256: str | None
-) -> Iterator[tuple[str, io.BufferedIOBase, tuple[int, ...]]]:
+    path: str | os.PathLike, dimensions: int, sha256: str | None = None
+) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
     """Open a file; yield its name, a stream of the content after the header, and its shape."""
     where, expected = os.fspath(path), f"an IDX file of {_CONTENTS[dimensions]}"
     with open_input(path, expected) as file:
@@ -81,7 +76,10 @@ def _opened(
             found = f"has {size_bytes >> 20:,} MiB"
             raise InputError(where, found, f"at most {MOST_BYTES >> 20:,} MiB", "use fewer images")
         if sha256 is not None:
-            _require_checksum(where, file, sha256)
+            found = sha256_of(path)
+            if found != sha256.lower():
+                remedy = f"{FETCH_AGAIN}, or correct the checksum in the settings"
+                raise InputError(where, f"has the SHA-256 {found}", sha256.lower(), remedy)
         is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)
         stream: Any = gzip.GzipFile(fileobj=file) if is_packed else file
@@ -94,7 +92,7 @@ def _opened(
 
 
 def _shape(
-    where: str, stream: io.BufferedIOBase, dimensions: int, expected: str, most_bytes: int
+    where: str, stream: Any, dimensions: int, expected: str, most_bytes: int
 ) -> tuple[int, ...]:
     """Read the header; `most_bytes` is the maximum unpacked size of the file, with the header."""
     header = stream.read(4 + 4 * dimensions)
@@ -106,13 +104,13 @@ def _shape(
     if len(header) < 4 + 4 * dimensions:
         raise InputError(where, "ends within its header", expected, FETCH_AGAIN)
     shape = struct.unpack(f">{dimensions}I", header[4:])
-    claimed, words = math.prod(shape), _in_words(shape)
-    if not claimed:
+    count, words = math.prod(shape), _in_words(shape)
+    if not count:
         raise InputError(where, f"has {words} values", f"at least one of {_CONTENTS[dimensions]}")
-    if claimed > MOST_BYTES or max(shape[1:], default=0) > MOST_SIDE_PX:
+    if count > MOST_BYTES or max(shape[1:], default=0) > MOST_SIDE_PX:
         limits = f"at most {MOST_BYTES >> 20:,} MiB, and sides of at most {MOST_SIDE_PX:,} pixels"
         raise InputError(where, f"claims {words} values", limits, "use fewer or smaller images")
-    if len(header) + claimed > most_bytes:
+    if len(header) + count > most_bytes:
         found = f"cannot hold more than {most_bytes - len(header):,} values"
         raise _other_length(where, found, shape)
     return shape
@@ -125,14 +123,6 @@ def _other_length(where: str, found: str, shape: tuple[int, ...]) -> InputError:
 
 def _in_words(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
-
-
-def _require_checksum(where: str, file: Any, sha256: str) -> None:
-    found = hashlib.file_digest(file, "sha256").hexdigest()
-    file.seek(0)
-    if found != sha256.lower():
-        remedy = f"{FETCH_AGAIN}, or correct the checksum in the settings"
-        raise InputError(where, f"has the SHA-256 {found}", sha256.lower(), remedy)
 
 
 def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
