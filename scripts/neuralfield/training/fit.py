@@ -126,14 +126,4 @@ def _resume(active: ActiveTraining) -> None:
     trainer.restore(arrays, metadata)
     active.saved_at_s = trainer.seconds
     if step < training.last_step:
-        since = _since_rollback(trainer)
-        training.note(f"resuming from the state saved after step {step:,}{since}")
-
-
-def _since_rollback(trainer: Trainer) -> str:
-    """Describe a rollback, because the training may have been killed before it logged it."""
-    rollback = trainer.rollback
-    if rollback is None:
-        return ""
-    factor = f"{rollback.learning_rate_factor:g} times the learning rate"
-    return f", with {factor} since it diverged and returned to step {rollback.to_step:,}"
+        training.note(f"resuming from the state saved after step {step:,}")

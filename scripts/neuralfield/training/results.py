@@ -1,11 +1,9 @@
 """The output files of a training: network, history, snapshots and record."""
 
-import importlib.metadata
 import math
 import platform
 import statistics
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import numpy as np
 
 from neuralfield import __version__
 from neuralfield.system.checkpoint import snapshot_path
-from neuralfield.system.files import write_csv, write_json
+from neuralfield.system.files import link_or_copy, write_csv, write_json
 from neuralfield.system.provenance import sha256_of
 from neuralfield.training.loop import Training
-from neuralfield.training.state import StateFolder, link_snapshots
+from neuralfield.training.state import StateFolder
 from neuralfield.training.trainer import Trainer
 
 
@@ -47,12 +45,6 @@ def publish_results(trainer: Trainer, state: StateFolder, training: Training) ->
     write_json(outputs["record"], written)
 
 
-@cache
-def _numba_version() -> str:
-    """Return the version from the package's files, cached because reading is slow."""
-    return importlib.metadata.version("numba")
-
-
 def _save_best_network(trainer: Trainer, path: Path, training: Training) -> None:
     model: Any = trainer.present_model()
     if trainer.best:
@@ -66,13 +58,17 @@ def _save_best_network(trainer: Trainer, path: Path, training: Training) -> None
 def _publish_snapshots(trainer: Trainer, folder: StateFolder, target: Path) -> None:
     """Write this training's snapshots to `target` and remove other files.
 
-    Files are replaced one by one, because another job may be reading them.
+    Files are replaced one by one, because another job may be reading them. Snapshots are hard
+    links, or copies if links fail.
     """
-    steps = trainer.snapshot_steps
+    steps, model = sorted(trainer.snapshot_steps), trainer.present_model()
     target.mkdir(parents=True, exist_ok=True)
     for path in set(target.iterdir()) - {snapshot_path(target, step) for step in steps}:
         path.unlink(missing_ok=True)
-    link_snapshots(folder.snapshots, target, steps, trainer.present_model().load_snapshot)
+    for step in steps:  # not listed, because a network file system may list outdated files
+        path = snapshot_path(folder.snapshots, step)
+        model.load_snapshot(path, step)  # raises an error if it is missing or damaged
+        link_or_copy(path, snapshot_path(target, step))
 
 
 def _record(trainer: Trainer, training: Training) -> dict[str, Any]:
@@ -86,7 +82,9 @@ def _record(trainer: Trainer, training: Training) -> dict[str, Any]:
     if training.device.kind == "gpu":
         versions["cupy"] = training.device.xp.__version__
     if trainer.engine.name == "cpu":
-        versions["numba"] = _numba_version()
+        import numba  # which only this engine needs
+
+        versions["numba"] = numba.__version__
     return {
         "device": training.device.name,
         "engine": trainer.engine.name,

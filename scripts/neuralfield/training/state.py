@@ -12,15 +12,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays, snapshot_path
+from neuralfield.system.checkpoint import list_snapshots, load_arrays, save_arrays
 from neuralfield.system.errors import CheckpointError
-from neuralfield.system.files import link_or_copy, storage_errors, try_lock
+from neuralfield.system.files import storage_errors, try_lock
 from neuralfield.system.interruption import StopSignals
 
 SnapshotReader = Callable[[Path, int], object]
@@ -172,15 +172,3 @@ def _is_file_at(file: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
-
-
-def link_snapshots(source: Path, target: Path, steps: Iterable[int], read: SnapshotReader) -> None:
-    """Publish the snapshots of the given steps as hard links, or as copies if links fail.
-
-    Raises `CheckpointError` if a snapshot is missing or damaged. The folder is not listed, because
-    a network file system may return an outdated listing.
-    """
-    for step in sorted(steps):
-        path = snapshot_path(source, step)
-        read(path, step)
-        link_or_copy(path, snapshot_path(target, step))
