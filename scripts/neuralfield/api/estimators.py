@@ -22,21 +22,21 @@ from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.training.history import History
 
 
-class NotFittedError(InputError, ValueError, AttributeError):
+class NotFittedError(InputError, AttributeError):
     """An estimator was used before `fit` was called."""
 
+    def __reduce__(self) -> Any:
+        return _not_fitted, (self.where,)
 
-def _not_fitted(where: str, kind: type[Exception] | None) -> NotFittedError:
-    """Return the error of an estimator that is not fitted, also of scikit-learn's `kind` if given.
 
-    The class is created here, because scikit-learn is not a dependency; a process that unpickles
-    the error calls this function, too.
+def _not_fitted(where: str) -> NotFittedError:
+    """Return an error, which is also scikit-learn's own NotFittedError if that has been imported.
+
+    The class is created here, because scikit-learn is not a dependency.
     """
-    error_class = NotFittedError
-    if kind is not None:
-        own = {"__reduce__": lambda self: (_not_fitted, (where, kind))}
-        error_class = type("NotFittedError", (NotFittedError, kind), own)
-    return error_class(where, "it is not fitted yet", "a call of fit first")
+    kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    kinds = (NotFittedError, kind) if kind else (NotFittedError,)
+    return type("NotFittedError", kinds, {})(where, "it is not fitted yet", "a call of fit first")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -103,9 +103,7 @@ class Estimator:
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            # users of scikit-learn catch scikit-learn's own NotFittedError
-            kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-            raise _not_fitted(type(self).__name__, kind)
+            raise _not_fitted(type(self).__name__)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, as ``model.safetensors`` of the workflow.

@@ -48,31 +48,31 @@ def training_image(
     *,
     mode: str = "auto",
     size: int | Sequence[int] | None = None,
-    threshold: float = 0.5,
     max_megapixels: float = 100.0,
 ) -> TrainingImage:
     """Read an image as `neuralfield.fit` describes it, and reduce it."""
     require_positive("max_megapixels", max_megapixels)
     require_mode(mode, "auto")
+    exact = None
     if isinstance(image, str | os.PathLike):
         path = require_path(WHERE, image)
-        source = read_image(path, mode=mode, threshold=threshold, max_megapixels=max_megapixels)
+        source = read_image(path, mode=mode, max_megapixels=max_megapixels)
     elif isinstance(image, Image.Image):
         require_megapixels(WHERE, *image.size, max_megapixels, _REDUCE)
-        pixels = simplest_pixels(pixels_of_pillow(WHERE, image))
-        source = image_of_pixels(pixels, mode, threshold)
+        source = image_of_pixels(simplest_pixels(pixels_of_pillow(WHERE, image)), mode)
     else:
         array = _array_of(image, max_megapixels)
         if array.dtype.kind == "f":
-            values = unit_values(WHERE, array).astype(np.float32)
-            if size is None:
-                return _of_floats(values, mode, threshold)
-            array = _levels_of(values)
-        source = image_of_pixels(array, mode, threshold)
+            exact = unit_values(WHERE, array).astype(np.float32)
+            array = ImageData.from_values(exact, MODES[array.shape[2]], 16).pixels
+        source = image_of_pixels(array, mode)
     sides = target_size((source.width, source.height), size)
     require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
-    reduced = resize_image(source, size, threshold=threshold, mode=mode)
-    return TrainingImage(reduced.values(), source.mode, kind_of(reduced))
+    reduced = resize_image(source, size, mode=mode)
+    values = reduced.values()
+    if exact is not None and size is None and source.mode != "bilevel":
+        values = convert_values(exact, source.channels)  # because levels are rounded
+    return TrainingImage(values, source.mode, kind_of(reduced))
 
 
 def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
@@ -99,20 +99,3 @@ def _array_of(image: Any, max_megapixels: float) -> np.ndarray:
     require_megapixels(WHERE, array.shape[1], array.shape[0], max_megapixels, _REDUCE)
     array = array.reshape(*array.shape[:2], -1)
     return array * np.uint8(255) if array.dtype == bool else np.ascontiguousarray(array)
-
-
-def _of_floats(values: np.ndarray, mode: str, threshold: float) -> TrainingImage:
-    """Return floating-point values without conversion to levels, which would round them."""
-    own = MODES[values.shape[2]]
-    if mode == "auto":
-        is_bilevel = own == "grey" and bool(((values == 0) | (values == 1)).all())
-        mode = "bilevel" if is_bilevel else own
-    values = convert_values(values, CHANNELS[mode])
-    if mode == "bilevel":
-        values = (values >= threshold).astype(np.float32)
-    return TrainingImage(values, mode, kind_of(image_of_pixels(_levels_of(values))))
-
-
-def _levels_of(values: np.ndarray) -> np.ndarray:
-    mode = MODES[values.shape[2]]
-    return ImageData.from_values(values, mode, 16).pixels

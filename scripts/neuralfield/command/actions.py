@@ -149,11 +149,8 @@ def _options_named(options: dict[str, str]) -> Iterator[None]:
     except NeuralfieldError as error:
         if error.where not in options:
             raise
-        remedy = error.remedy
-        for name, option in options.items():
-            remedy = remedy.replace(f"{name}: ", f"{option} ").replace(
-                f"raise {name}", f"raise {option}"
-            )
+        remedy = error.remedy.replace("device: ", "--device ")
+        remedy = remedy.replace("max_megapixels", options["max_megapixels"])
         raise type(error)(options[error.where], error.found, error.expected, remedy) from error
 
 
