@@ -75,18 +75,16 @@ class StateFolder:
             yield
 
     def _wait_for_lock(self, file: IO[str], stop: StopSignals) -> None:
-        is_held = self._try_lock(file)
-        if not is_held:
-            self.warn(f"{self.folder}: another process is training here; waiting for it to end")
-        while not is_held:
-            stop.raise_if_received("was waiting for another process, nothing to save")
-            time.sleep(_SECONDS_BETWEEN_TRIES)
-            is_held = self._try_lock(file)
-
-    def _try_lock(self, file: IO[str]) -> bool:
-        """Try to take the lock; return True if it was taken or the file system has no locks."""
+        is_reported = False
         try:
-            return try_lock(file)
+            while not try_lock(file):
+                if not is_reported:
+                    self.warn(
+                        f"{self.folder}: another process is training here; waiting for it to end"
+                    )
+                    is_reported = True
+                stop.raise_if_received("was waiting for another process, nothing to save")
+                time.sleep(_SECONDS_BETWEEN_TRIES)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
@@ -94,7 +92,6 @@ class StateFolder:
                 f"{self.folder}: this file system has no locks ({error.strerror}); continuing"
                 " without locks; do not run the same training twice at the same time"
             )
-            return True
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
         """Write the state after `step` steps, then remove older states except the one before.
