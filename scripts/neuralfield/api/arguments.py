@@ -172,21 +172,19 @@ def floats(values: Any, count: int) -> list[float]:
     return found if len(found) == count else [math.nan] * count
 
 
-def positions_on_device(xy: Any) -> tuple[Array, Device]:
-    """Return positions as an array, and the device whose memory holds it."""
-    if hasattr(xy, "__cuda_array_interface__"):
-        device = select_device("gpu")
-        points = device.asarray(xy)
-    else:
-        device, points = HOST, as_array("xy", xy)
+def positions_on_device(xy: Any, dtype: str) -> tuple[Array, Device]:
+    """Return positions as an array of floats, and the device whose memory holds it."""
+    is_on_gpu = hasattr(xy, "__cuda_array_interface__")
+    device = select_device("gpu") if is_on_gpu else HOST
+    points = device.asarray(xy) if is_on_gpu else as_array("xy", xy)
     if points.dtype.kind not in "fiu":
         raise WrongTypeError("xy", f"an array of {points.dtype}", "an array of numbers")
     if points.ndim == 0 or points.shape[-1] != 2:
         found, expected = f"an array of shape {points.shape}", "(..., 2), each row x and y"
         raise InputError("xy", found, expected)
-    # a float16 is compared as float32, because the largest number is infinity in float16
-    sizes = device.xp.abs(points.astype(np.result_type(points.dtype, np.float32), copy=False))
-    if not (sizes <= LARGEST_NUMBER).all():
+    with np.errstate(over="ignore"):
+        points = points.astype(dtype)
+    if not (device.xp.abs(points) <= LARGEST_NUMBER).all():
         found = "NaN, infinity or a number too large"
         raise InputError("xy", found, f"numbers of at most {LARGEST_NUMBER:g} in size")
     return points, device

@@ -249,9 +249,8 @@ class ImageField:
 
         The result has the shape (..., channels, *axes).
         """
-        points, device = positions_on_device(xy)
-        network = self._network(device, dtype)
-        flat = points.reshape(-1, 2).astype(dtype)
+        points, device = positions_on_device(xy, dtype)
+        network, flat = self._network(device, dtype), points.reshape(-1, 2)
         values = device.xp.empty((len(flat), self.channels, *axes), dtype)
         size = _BLOCK_POINTS[device.kind]
         for start in range(0, len(flat), size):
