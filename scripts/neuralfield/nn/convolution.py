@@ -5,8 +5,8 @@ convolutional neural networks for document processing", IWFHR 2006), but each ro
 windows of a tile of several neighbouring positions. A row contains all columns of the image that
 the tile needs, and a banded matrix contains the weights once for each position of the tile, with
 zeros in between. Neighbouring windows mostly contain the same columns: copying these only once
-saves more time than the multiplications by zeros cost. The gradient of the input, a sum of rows
-where tiles overlap, also has fewer terms.
+saves more time than the multiplications by zeros cost. The gradient of the input is a convolution
+of the result's gradient with the mirrored kernel.
 """
 
 from collections.abc import Iterator
@@ -85,19 +85,6 @@ class _Plan:
             padded, (self.batch, self.places[0], self.tiles, *row), (n, y, self.tile * x, y, x, c)
         )
 
-    def overlaps(self, padded: Array) -> list[tuple[int, slice, Array]]:
-        """Return views of the images in each of which no two tiles contain the same value.
-
-        Each item is a kernel line, a slice of a tile's columns, and a view. The axes of the view
-        are those of `windows` without the kernel line.
-        """
-        windows, found = self.windows(padded), []
-        for line in range(self.kernel[0]):
-            for first in range(0, self.columns, self.tile):
-                columns = slice(first, min(first + self.tile, self.columns))
-                found.append((line, columns, windows[:, :, :, line, columns]))
-        return found
-
     def band(self, weight: Array) -> Array:
         """Repeat weights for each position of a tile: (row values, tile * channels out)."""
         band = namespace_of(weight).zeros(self._band_shape, dtype=weight.dtype)
@@ -127,21 +114,15 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: in
     The shape of `x` is (batch, height, width, channels in), that of `weight` (kernel height, kernel
     width, channels in, channels out), and that of the result (batch, positions along the height,
     positions along the width, channels out). The result is deterministic. In addition to the input,
-    the result and their gradients, and a padded copy of the input if there is padding, about
+    the result, their gradients, and padded copies of the input and of the result's gradient, about
     `BLOCK_VALUES` values are in memory (more only if a single line of the result needs more).
     Raises `ConfigError` if the shapes do not match.
     """
-    plan = _plan(x.shape, weight.shape, padding)
+    plan = _plan(x.data, weight.shape, padding)
     if bias is not None and bias.shape != weight.shape[3:]:
         raise ConfigError("conv2d", f"bias of shape {bias.shape}", f"shape {weight.shape[3:]}")
     xp = namespace_of(x.data)
-    if padding:
-        batch, height, width, channels = x.shape
-        sides = (height + 2 * padding, width + 2 * padding)
-        padded = xp.zeros((batch, *sides, channels), dtype=x.data.dtype)
-        padded[:, padding:-padding, padding:-padding] = x.data
-    else:
-        padded = xp.ascontiguousarray(x.data)
+    padded = _padded(x.data, padding, padding)
     data = _forward(plan, padded, weight.data)
     parents = (x, weight)
     if bias is not None:
@@ -150,9 +131,8 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: in
 
     def backward(g: Array) -> tuple[Array | None, ...]:
         g = xp.ascontiguousarray(g)
-        image, kernel = _backward(plan, padded, weight.data, g, into_x=x.differentiable)
-        if image is not None and padding:
-            image = xp.ascontiguousarray(image[:, padding:-padding, padding:-padding])
+        image = _image_gradients(plan, weight.data, g, padding) if x.differentiable else None
+        kernel = _weight_gradients(plan, padded, g)
         if bias is None:
             return image, kernel
         rows = g.reshape(-1, g.shape[3])
@@ -189,25 +169,45 @@ def require_images(shape: tuple[int, ...], where: str) -> None:
         raise ConfigError(where, f"shape {shape}", "shape (batch, height, width, channels)")
 
 
-def _plan(x: tuple[int, ...], weight: tuple[int, ...], padding: int) -> _Plan:
+def _plan(x: Array, weight: tuple[int, ...], padding: int) -> _Plan:
     """Check the shapes, and choose the number of neighbouring positions that share a row."""
-    require_images(x, "conv2d")
+    require_images(x.shape, "conv2d")
     if len(weight) != 4:
         expected = "shape (kernel height, kernel width, channels in, channels out)"
         raise ConfigError("conv2d", f"weight of shape {weight}", expected)
-    if weight[2] != x[3]:
-        found = f"weight of shape {weight} for images of shape {x}"
-        raise ConfigError("conv2d", found, f"{x[3]} channels in")
+    if weight[2] != x.shape[3]:
+        found = f"weight of shape {weight} for images of shape {x.shape}"
+        raise ConfigError("conv2d", found, f"{x.shape[3]} channels in")
     *kernel, channels_in, channels_out = weight
     sides = (kernel[0], kernel[1])
-    places = window_places((x[1], x[2]), sides, padding=padding, where="conv2d")
+    places = window_places(x.shape[1:3], sides, padding=padding, where="conv2d")
+    tile = _tile(namespace_of(x).__name__, places[1], kernel[1], channels_out)
+    return _Plan(len(x), places, sides, channels_in, channels_out, tile)
+
+
+def _tile(library: str, positions: int, kernel_width: int, channels_out: int) -> int:
+    """Choose the number of neighbouring positions of a tile."""
+    if library == "cupy":
+        return 1  # on a GPU, launches cost more than copies
 
     def cost(tile: int) -> float:
-        return (tile + kernel[1] - 1) * (_COPY_COST / tile + channels_out)
+        return (tile + kernel_width - 1) * (_COPY_COST / tile + channels_out)
 
-    divisors = (t for t in range(1, min(places[1], _MOST_PLACES) + 1) if places[1] % t == 0)
-    tile = min(divisors, key=cost)
-    return _Plan(x[0], places, sides, channels_in, channels_out, tile)
+    return min(
+        (t for t in range(1, min(positions, _MOST_PLACES) + 1) if positions % t == 0), key=cost
+    )
+
+
+def _padded(images: Array, rows: int, columns: int) -> Array:
+    """Return images with zeros around them, in contiguous memory."""
+    xp = namespace_of(images)
+    if not (rows or columns):
+        return xp.ascontiguousarray(images)
+    batch, height, width, channels = images.shape
+    shape = (batch, height + 2 * rows, width + 2 * columns, channels)
+    padded = xp.zeros(shape, dtype=images.dtype)
+    padded[:, rows : rows + height, columns : columns + width] = images
+    return padded
 
 
 def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
@@ -220,24 +220,24 @@ def _forward(plan: _Plan, padded: Array, weight: Array) -> Array:
     return result
 
 
-def _backward(
-    plan: _Plan, padded: Array, weight: Array, g: Array, *, into_x: bool
-) -> tuple[Array | None, Array]:
-    """Compute the gradients of the padded images, only if `into_x` is set, and of the weights."""
-    xp = namespace_of(padded)
+def _weight_gradients(plan: _Plan, padded: Array, g: Array) -> Array:
+    xp, row_outputs = namespace_of(padded), plan.tile * plan.channels_out
     # the first axis has length 1, because CuPy may sum products of plain matrices in another order
-    band = plan.band(weight).T[None]
-    band_gradients = xp.zeros((1, plan.row_values, band.shape[1]), dtype=padded.dtype)
-    gradients = xp.zeros_like(padded) if into_x else None
-    overlaps = plan.overlaps(gradients) if into_x else []
+    band_gradients = xp.zeros((1, plan.row_values, row_outputs), dtype=padded.dtype)
     for images, lines, windows in plan.blocks(padded):
         rows = windows.reshape(1, -1, plan.row_values)
-        row_gradients = g[images, lines].reshape(1, rows.shape[1], -1)
-        band_gradients += rows.swapaxes(1, 2) @ row_gradients
-        if into_x:
-            xp.matmul(row_gradients, band, out=rows)
-            parts = rows.reshape(windows.shape)
-            # tiles of a view do not overlap, and views are added one after another
-            for line, columns, view in overlaps:
-                view[images, lines] += parts[:, :, :, line, columns]
-    return gradients, plan.kernel_of(band_gradients)
+        band_gradients += rows.swapaxes(1, 2) @ g[images, lines].reshape(1, -1, row_outputs)
+    return plan.kernel_of(band_gradients)
+
+
+def _image_gradients(plan: _Plan, weight: Array, g: Array, padding: int) -> Array:
+    """Convolve the gradients of the result with the mirrored kernel."""
+    mirrored = weight[::-1, ::-1].swapaxes(2, 3)
+    rows, columns = (side - 1 - padding for side in plan.kernel)
+    outer = slice(max(0, -rows), g.shape[1] + min(0, rows))  # without what only padding has seen
+    padded = _padded(
+        g[:, outer, max(0, -columns) : g.shape[2] + min(0, columns)],
+        max(0, rows),
+        max(0, columns),
+    )
+    return _forward(_plan(padded, mirrored.shape, 0), padded, mirrored)

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array, namespace_of
@@ -67,6 +68,10 @@ class Adam:
         for (name, tensor), gradient in zip(self.parameters.items(), gradients, strict=True):
             xp, number = namespace_of(tensor.data), tensor.data.dtype.type
             moment1, moment2 = self.state[f"moment1.{name}"], self.state[f"moment2.{name}"]
+            if xp.__name__ == "cupy":
+                scalars = (self.beta1, self.beta2, self.epsilon, learning_rate / correction1)
+                _adam_kernel()(gradient, *scalars, 1 / correction2, tensor.data, moment1, moment2)
+                continue
             moment1 *= number(self.beta1)
             moment1 += number(1 - self.beta1) * gradient
             moment2 *= number(self.beta2)
@@ -75,6 +80,23 @@ class Adam:
             scale *= number(1 / correction2)
             scale += number(self.epsilon)
             tensor.data -= number(learning_rate / correction1) * moment1 / scale
+
+
+@cache
+def _adam_kernel() -> Any:
+    """Return Adam's update as one GPU kernel, which would otherwise be 13 launches."""
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "T gradient, float64 beta1, float64 beta2, float64 epsilon, float64 rate, float64 scale",
+        "T value, T moment1, T moment2",
+        """
+        moment1 = T(beta1) * moment1 + T(1 - beta1) * gradient;
+        moment2 = T(beta2) * moment2 + T(1 - beta2) * gradient * gradient;
+        value -= T(rate) * moment1 / (sqrt(moment2) * T(scale) + T(epsilon));
+        """,
+        "neuralfield_adam",
+    )
 
 
 class Muon:

@@ -19,6 +19,8 @@ def max_pool2d(x: Tensor, window: int) -> Tensor:
     sides = (window, window)
     places = window_places((x.shape[1], x.shape[2]), sides, stride=window, where="max_pool2d")
     xp = namespace_of(x.data)
+    if xp.__name__ == "cupy":
+        return _pool_in_few_launches(x, places, window)
     planes = _planes(x.data, places, window)
     largest = next(planes).copy()
     index_type = xp.uint8 if window**2 <= 256 else xp.uint32
@@ -38,6 +40,27 @@ def max_pool2d(x: Tensor, window: int) -> Tensor:
         return (gradients,)
 
     return record(largest, (x,), backward)
+
+
+def _pool_in_few_launches(x: Tensor, places: tuple[int, int], window: int) -> Tensor:
+    """Compute the same with a copy of the windows, in a third of the launches on a GPU."""
+    xp, (batch, *_, channels), (rows, columns) = namespace_of(x.data), x.shape, places
+
+    def windows(images: Array) -> Array:
+        inner = images[:, : rows * window, : columns * window]
+        parts = inner.reshape(batch, rows, window, columns, window, channels)
+        return parts.transpose(0, 1, 3, 5, 2, 4)  # a view
+
+    values = windows(x.data).reshape(batch, rows, columns, channels, window**2)  # a copy
+    winner = values.argmax(axis=-1)
+
+    def backward(g: Array) -> tuple[Array]:
+        gradients = xp.zeros(x.shape, dtype=g.dtype)
+        is_winner = winner[..., None] == xp.arange(window**2)
+        windows(gradients)[...] = (g[..., None] * is_winner).reshape(*g.shape, window, window)
+        return (gradients,)
+
+    return record(values.max(axis=-1), (x,), backward)
 
 
 def _planes(images: Array, places: tuple[int, int], window: int) -> Iterator[Array]:
