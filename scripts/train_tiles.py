@@ -29,9 +29,9 @@ READERS = 2
 class TilesProgress(ProgressLog):
     """The progress of a job, in steps of all its tiles together."""
 
-    def __init__(self, name: str, tiles: int, log_path: Path | None) -> None:
+    def __init__(self, name: str, log_path: Path | None) -> None:
         super().__init__(name, log_path)
-        self.tiles, self.ended = tiles, 0
+        self.ended = 0  # number of tiles
         self._present: Sequence[Trainer] = ()
         self._seconds_before = 0.0  # of the tiles that have ended
         self._reported: set[str] = set()
@@ -42,10 +42,6 @@ class TilesProgress(ProgressLog):
         taken = sum(trainer.steps_taken for trainer in trainers)
         seconds = sum(trainer.seconds for trainer in trainers)
         self.file.update(self.steps_before + taken, self._seconds_before + seconds)
-
-    def begin(self, trainings: Sequence[Training]) -> None:
-        """Record that trainings start; the trainings of all tiles have the same number of steps."""
-        self.file.steps = self.tiles * trainings[0].last_step
 
     def end(self, trainings: Sequence[Training]) -> None:
         """Record that trainings have ended, now or in an earlier attempt."""
@@ -59,11 +55,9 @@ class TilesProgress(ProgressLog):
     def say_of_tile(self, line: str, *, tile: str) -> None:
         """Report a line about a tile, on the terminal only if it is the first one of its kind."""
         kind = line.replace(tile, "")
-        if kind in self._reported:
-            self.log(line, name=tile)
-        else:
-            self._reported.add(kind)
-            self.say(line, name=f"{self.name} / {tile}")
+        is_first = kind not in self._reported
+        self._reported.add(kind)
+        self.say(line, name=f"{self.name} / {tile}", is_shown=is_first)
 
 
 def main(
@@ -91,7 +85,7 @@ def main(
     """
     tiles = [tile for together in listed for tile in together]
     conditions = JobConditions(training, threads)
-    progress = TilesProgress(name, len(tiles), log_path)
+    progress = TilesProgress(name, log_path)
     heat = conditions.heat_guard(progress.say)
     about = read_facts(facts)
 
@@ -124,7 +118,7 @@ def main(
             ended = f"{progress.ended} of {len(tiles)} tiles are trained"
             stop.raise_if_received(ended)
             trainings = [training_of(tile, task) for tile, task in group]
-            progress.begin(trainings)
+            progress.file.steps = len(tiles) * trainings[0].last_step  # all have as many
             try:
                 fit(trainings, stop=stop)
             except DivergenceError as error:

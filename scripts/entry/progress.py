@@ -89,12 +89,9 @@ class ProgressFile:
 
     def __init__(self, path: Path | None, steps: int = 0) -> None:
         self.path, self.steps = path, steps
-        self._measured = ""
+        self.measured = ""  # see `Progress`
         self._next_write_s = 0.0
         self._start: tuple[float, int] | None = None
-
-    def measure(self, measured: str) -> None:
-        self._measured = measured
 
     def forget_rate(self) -> None:
         """Restart the measurement of this job's rate at the next update."""
@@ -110,7 +107,7 @@ class ProgressFile:
         self._next_write_s = now_s + _SECONDS_BETWEEN_WRITES
         passed_s, taken = now_s - self._start[0], step - self._start[1]
         rate = round(taken / passed_s, 4) if taken and passed_s else 0.0
-        progress = Progress(step, self.steps, self._measured, round(seconds, 2), rate)
+        progress = Progress(step, self.steps, self.measured, round(seconds, 2), rate)
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             temporary.write_text(json.dumps(asdict(progress)))

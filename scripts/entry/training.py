@@ -45,7 +45,7 @@ class ProgressLog:
         measured = self.measure.format.format(max(values))
         if len(values) > 1:
             measured = f"{min(values):.2f} to {measured}"
-        self.file.measure(measured)
+        self.file.measured = measured
         step = self.steps_before + int(min(row["step"] for row in self._rows.values()))
         if time.monotonic() >= self._next_line_s or step == self.file.steps:
             self._next_line_s = time.monotonic() + _SECONDS_BETWEEN_LINES
@@ -57,13 +57,11 @@ class ProgressLog:
         last = min(trainers, key=lambda trainer: trainer.steps_taken)
         self.file.update(last.steps_taken, sum(trainer.seconds for trainer in trainers))
 
-    def log(self, line: str, *, name: str | None = None) -> None:
+    def say(self, line: str, *, name: str | None = None, is_shown: bool = True) -> None:
+        """Report a line in the log and on the terminal; `name` is by default the training's."""
         log.info(line if name is None else f"{name}: {line}")
-
-    def say(self, line: str, *, name: str | None = None) -> None:
-        """Report a line on the terminal and in the log; `name` is by default the training's."""
-        self.log(line, name=name)
-        show_line(f"{name or self.name}: {line}")
+        if is_shown:
+            show_line(f"{name or self.name}: {line}")
 
 
 class JobConditions:

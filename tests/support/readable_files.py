@@ -16,6 +16,7 @@ import tifffile
 import yaml
 from hypothesis import strategies as st
 from icc_profiles import ADOBE, GAMMA_1_8
+from idx_writer import write_idx
 from mutations import changed_within, mutated
 from PIL import Image
 from small_fields import SMALL_FIELDS
@@ -27,7 +28,6 @@ from neuralfield.nn.scaling import Scaling
 from neuralfield.system.checkpoint import load_arrays, save_arrays
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
-from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.table.dense_network import Dense
 from neuralfield.tasks.table.table_model import TableModel

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import yaml
+from idx_writer import write_idx
 from PIL import Image
 from processes import run
 
-from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 ROOT = Path(__file__).parents[2]

@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from idx_writer import write_idx
 from test_mistakes import fails_saying
 from workspace import Workspace
 
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
-from neuralfield.tasks.classifier.idx import read_idx, write_idx
+from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ def test_progress_is_written_twice_a_second_and_at_the_end(tmp_path, clock):
     file = ProgressFile(path, steps=200)
     file.update(10, 3.0)
     assert Progress.read(path) == Progress(10, 200, seconds=3.0)
-    file.measure("21.50 dB")
+    file.measured = "21.50 dB"
     clock[0] += 0.4
     file.update(50, 3.3)
     assert Progress.read(path) == Progress(10, 200, seconds=3.0), "too early to write again"

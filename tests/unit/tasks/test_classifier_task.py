@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from idx_writer import write_idx
 from small_classifiers import SMALL, bars, make_task, train
 from test_fit import CPU
 
 import evaluate_classifier
 from neuralfield.system.errors import CheckpointError, ConfigError, InputError
-from neuralfield.tasks.classifier.idx import write_idx
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, LabelledImages, find_files
 
 

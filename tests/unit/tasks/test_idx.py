@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from idx_writer import write_idx
 from little_effort import little_effort
 
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import InputError
-from neuralfield.tasks.classifier.idx import read_idx, read_idx_shape, write_idx
+from neuralfield.tasks.classifier.idx import read_idx, read_idx_shape
 from neuralfield.tasks.classifier.labelled import (
     HELD_OUT,
     TRAINING,

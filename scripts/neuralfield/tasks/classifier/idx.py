@@ -1,4 +1,4 @@
-"""Reading and writing of IDX files, the format of MNIST: arrays of bytes of any dimension.
+"""Reading of IDX files, the format of MNIST: arrays of bytes of any dimension.
 
 An IDX file consists of two zero bytes, the code of the data type (8: bytes), the number of
 dimensions, the size of each dimension as a big-endian 32-bit number, and the values, with the last
@@ -12,7 +12,6 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,9 +122,3 @@ def _other_length(where: str, found: str, shape: tuple[int, ...]) -> InputError:
 
 def _in_words(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
-
-
-def write_idx(path: str | os.PathLike, values: np.ndarray) -> None:
-    """Write an array of bytes as an uncompressed IDX file."""
-    header = bytes([0, 0, _BYTES, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
-    Path(path).write_bytes(header + np.ascontiguousarray(values, np.uint8).tobytes())
