@@ -2,7 +2,6 @@
 
 import io
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,13 +68,20 @@ class RenderedImage(np.ndarray):
         if not self._is_image():
             expected = "(height, width) or (height, width, 3 or 4)"
             raise InputError("image", f"an array of shape {self.shape}", expected)
-        if file.suffix.lower() != ".png":
-            if bit_depth != 8:
-                raise ConfigError("bit_depth", f"{bit_depth} for {file}", "8, or a PNG")
-            write_atomically(file, _encode(levels, file))
+        kind = Image.registered_extensions().get(file.suffix.lower())
+        expected = "a name that ends in .png, .jpg, .webp, .tif or another that Pillow writes"
+        require(kind in Image.SAVE, "path", os.fspath(file), expected)
+        require(kind == "PNG" or bit_depth == 8, "bit_depth", bit_depth, "8, or a PNG")
+        if kind == "PNG":
+            pixels = levels.reshape(*levels.shape[:2], -1)
+            write_image(file, ImageData(pixels, MODES[pixels.shape[2]], bit_depth))
             return
-        pixels = levels.reshape(*levels.shape[:2], -1)
-        write_image(file, ImageData(pixels, MODES[pixels.shape[2]], bit_depth))
+        encoded = io.BytesIO()
+        try:
+            Image.fromarray(levels).save(encoded, kind)
+        except OSError as error:
+            raise ConfigError("path", f"{error}", "another format, such as .png") from error
+        write_atomically(file, encoded.getvalue())
 
     def _is_image(self) -> bool:
         return self.size > 0 and (self.ndim == 2 or (self.ndim == 3 and self.shape[2] in (3, 4)))
@@ -87,17 +93,3 @@ class RenderedImage(np.ndarray):
         file = io.BytesIO()
         Image.fromarray(self.levels()).save(file, "PNG")
         return file.getvalue()
-
-
-def _encode(levels: np.ndarray, file: Path) -> bytes:
-    """Encode an image in the format that the extension of the file name selects."""
-    kind = Image.registered_extensions().get(file.suffix.lower())
-    if kind not in Image.SAVE:
-        expected = "a name that ends in .png, .jpg, .webp, .tif or another that Pillow writes"
-        raise ConfigError("path", repr(os.fspath(file)), expected)
-    encoded = io.BytesIO()
-    try:
-        Image.fromarray(levels).save(encoded, kind)
-    except OSError as error:
-        raise ConfigError("path", f"{error}", "another format, such as .png") from error
-    return encoded.getvalue()

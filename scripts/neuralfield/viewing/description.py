@@ -25,12 +25,16 @@ def describe(trained: Trained) -> dict[str, Any]:
 
     Raises `NotCovered` if it is too large for a browser, or has no shaders.
     """
-    model = first_model(trained)
-    if trained.parameter_count > MOST_WEIGHTS:
-        raise NotCovered(f"it has {trained.parameter_count:,} weights")
-    network = model.network()
+    network = first_model(trained).network()
     plan = network_plan(network)
-    _require_feasible(plan)
+    products = sum(layer.fan_in * layer.fan_out for layer in plan.layers)
+    for reason, is_too_large in (
+        (f"it has {trained.parameter_count:,} weights", trained.parameter_count > MOST_WEIGHTS),
+        (f"it has {len(plan.layers):,} layers", len(plan.layers) > MOST_LAYERS),
+        (f"it needs {products:,} multiplications per point", products > MOST_PRODUCTS),
+    ):
+        if is_too_large:
+            raise NotCovered(reason)
     return {
         "width": trained.width,
         "height": trained.height,
@@ -49,14 +53,6 @@ def describe(trained: Trained) -> dict[str, Any]:
 def first_model(trained: Trained) -> Model:
     """Return a model, or the first model of a mosaic, whose networks all have the same shape."""
     return trained.load(trained.tiling.tile(0, 0)) if isinstance(trained, Mosaic) else trained
-
-
-def _require_feasible(plan: NetworkPlan) -> None:
-    if len(plan.layers) > MOST_LAYERS:
-        raise NotCovered(f"it has {len(plan.layers):,} layers")
-    products = sum(layer.fan_in * layer.fan_out for layer in plan.layers)
-    if products > MOST_PRODUCTS:
-        raise NotCovered(f"it needs {products:,} multiplications per point")
 
 
 def _tiling(mosaic: Mosaic) -> dict[str, Any]:
