@@ -37,7 +37,7 @@ def start_python(code: str, *arguments: object, **options: Any) -> subprocess.Po
 
 
 def wait_until(
-    happens: Callable[[], object], process: subprocess.Popen | None = None, pause_s: float = 0.05
+    happens: Callable[[], object], process: subprocess.Popen | None = None, pause_s: float = 0.02
 ) -> None:
     """Wait for an event; fail if a process ends before it, or if it does not happen."""
     end_s = time.monotonic() + PATIENCE_S
