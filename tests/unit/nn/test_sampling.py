@@ -38,18 +38,6 @@ def test_a_random_order_has_each_number_once(size):
     assert sorted(random_order(size)) == list(range(size))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 3, 7, 64, 999])
-@pytest.mark.parametrize("place", [0, -1])
-def test_every_number_is_as_likely_at_a_place(size, place):
-    epochs, bins = 2000, min(size, 10)
-    numbers = np.array([permutation(size, 9, (epoch, 0))[place] for epoch in range(epochs)])
-    counts = np.bincount(numbers * bins // size, minlength=bins)
-    expected = epochs * np.bincount(np.arange(size) * bins // size, minlength=bins) / size
-    chi_square = ((counts - expected) ** 2 / expected).sum()
-    assert chi_square < bins + 4 * np.sqrt(2 * bins), "mean bins - 1, spread sqrt(2 * bins)"
-
-
 def test_batches_visit_every_pixel_once_an_epoch():
     batches = Batches(np, sample_count=100, batch_samples=30, random_seed=1)
     seen = np.concatenate([batches.indices(step) for step in range(10)])
