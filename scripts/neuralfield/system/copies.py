@@ -16,6 +16,9 @@ from neuralfield.system.provenance import sha256_of
 
 FOLDER_NAME = ".kept"
 
+_LEDGER = ".ledger"
+"""Suffix of the ledgers, which no output has."""
+
 TRAINING = "training"
 """Name of the result of a training among the copies in its folder."""
 
@@ -38,7 +41,7 @@ class Copies:
         as_links: bool = False,
     ) -> None:
         self.folder, self.made_from, self.say, self.as_links = folder, made_from, say, as_links
-        self._ledger, self._mark = folder / f"{name}.json", _mark(folder, name)
+        self._ledger, self._mark = folder / f"{name}{_LEDGER}", _mark(folder, name)
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
         """Restore outputs by name; return whether they were restored.
@@ -96,7 +99,7 @@ class Copies:
                         stored.add(digest)
             write_ledger(self._ledger, entries)
             self._mark.unlink(missing_ok=True)
-            for digest in earlier - self._stored("*.json"):
+            for digest in earlier - self._stored(f"*{_LEDGER}"):
                 (self.folder / digest).unlink(missing_ok=True)
         except (OSError, NeuralfieldError) as error:
             self.say(f"{self.folder}: no copies are stored for a later restore ({error})")

@@ -84,6 +84,6 @@ def test_a_render_of_something_else_is_made_again(folder, change):
 def test_a_damaged_ledger_means_rendering_again(folder, content):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
-    (path / FOLDER_NAME / "a.png.json").write_text(content)
+    (path / FOLDER_NAME / "a.png.ledger").write_text(content)
     assert rendered({"a": (9, WHOLE)}) == ["a.png"]
     assert rendered({"a": (9, WHOLE)}) == []

@@ -129,7 +129,7 @@ def test_results_that_were_damaged_in_place_are_trained_anew(trained):
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 2}', b"\xff{"])
 def test_a_damaged_list_is_not_believed(trained, content):
-    (listed,) = (trained.folder / ".kept").glob("*.json")
+    (listed,) = (trained.folder / ".kept").glob("*.ledger")
     listed.write_bytes(content)
     later = trained.again()
     assert later.steps and "copies are damaged" in later.messages[0]
