@@ -56,14 +56,14 @@ check: $(VENV)/installed ## find results that are damaged, changed or missing si
 lint: $(VENV)/installed-test ## check style, types and the workflow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 	$(BIN)/pyright
 
 format: $(VENV)/installed-test ## bring all code into its form
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow/rules
+	$(BIN)/snakefmt Snakefile workflow/Snakefile workflow/rules
 
 reference: $(VENV)/installed-test ## write tables in docs/ and comments in config.yaml from the settings' declarations
 	PYTHONPATH=scripts:workflow $(BIN)/python -m config.reference

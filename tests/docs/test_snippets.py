@@ -52,7 +52,9 @@ SMALLER = {
 """Replacements that reduce the time of a page's Python to about a second."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-RULES = "".join(path.read_text() for path in (ROOT / "Snakefile", *ROOT.glob("workflow/rules/*")))
+RULES = "".join(
+    path.read_text() for path in (ROOT / "workflow/Snakefile", *ROOT.glob("workflow/rules/*"))
+)
 RULE_NAMES = frozenset(re.findall(r"^ *(?:rule|use rule \w+ as) (\w+)\b", RULES, re.MULTILINE))
 _MADE = "".join(re.findall(r"^ *output:\n((?: {8}.*\n)+)", RULES, re.MULTILINE))
 OUTPUTS = [re.split(r"\{+[^{}]*\}+", name) for name in re.findall(r'"(results/[^"]+)"', _MADE)]
@@ -289,7 +291,7 @@ PLANNED = {tuple(words) for words in COMMANDS if words[:2] == ["snakemake", "--c
     "words", sorted(w for w in PLANNED if NOT_HERE.isdisjoint(w)), ids=" ".join
 )
 def test_a_run_is_planned(words: tuple[str, ...], folder: Path):
-    for name in ("Snakefile", "config.yaml", "scripts", "profiles"):
+    for name in ("Snakefile", "config.yaml", "profiles", "scripts", "workflow"):
         (folder / name).symlink_to(ROOT / name)
     check_command([*words])  # creates the image that a reader would have
     succeed_in(folder, [sys.executable, "-m", "snakemake", "--dry-run", *words[1:]])

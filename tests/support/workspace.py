@@ -131,7 +131,9 @@ class Workspace:
         table = re.search(r"^Job stats:\njob .*\n-.*\n((?:\w+ +\d+\n)+)", messages, re.MULTILINE)
         assert table, messages
         jobs = dict(line.split() for line in table[1].splitlines())
-        return {rule: int(count) for rule, count in jobs.items() if rule not in ("all", "total")}
+        return {
+            rule: int(count) for rule, count in jobs.items() if rule not in ("everything", "total")
+        }
 
     def path(self, name: str) -> Path:
         """Return the path of a file in the folder."""

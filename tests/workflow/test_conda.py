@@ -37,12 +37,15 @@ def test_every_job_has_an_environment_with_its_packages():
         path.stem: bounds_of(yaml.safe_load(path.read_text())["dependencies"])
         for path in ENVIRONMENTS
     }
+    found = 0
     for path in RULES:
         text = path.read_text(encoding="utf-8")
         for rule in re.split(r"^ *rule\b[^:\n]*:", text, flags=re.MULTILINE)[1:]:
-            for script in re.findall(r'script:\n +"\.\./\.\./scripts/(\w+)\.py"', rule):
+            for script in re.findall(r'script:\n +f"{SCRIPTS}/(\w+)\.py"', rule):
                 (environment,) = re.findall(r'conda:\n +"\.\./envs/(\w+)\.yaml"', rule)
                 assert {*NEEDED.get(script, ())} <= {*packages[environment]}, script
+                found += 1
+    assert found > 20
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ rule train_classifier:
     message:
         "Training the classifier {wildcards.classifier}"
     script:
-        "../../scripts/train_classifier.py"
+        f"{SCRIPTS}/train_classifier.py"
 
 
 rule evaluate_classifier:
@@ -78,7 +78,7 @@ rule evaluate_classifier:
     message:
         "Evaluating the classifier {wildcards.classifier}"
     script:
-        "../../scripts/evaluate_classifier.py"
+        f"{SCRIPTS}/evaluate_classifier.py"
 
 
 rule plot_classifier:
@@ -116,7 +116,7 @@ rule plot_classifier:
     message:
         "Plotting the mistakes of the classifier {wildcards.classifier}"
     script:
-        "../../scripts/plot_classifier.py"
+        f"{SCRIPTS}/plot_classifier.py"
 
 
 rule report_classifiers:
@@ -153,4 +153,4 @@ rule report_classifiers:
     message:
         "Writing {output}"
     script:
-        "../../scripts/report_classifiers.py"
+        f"{SCRIPTS}/report_classifiers.py"

@@ -34,4 +34,4 @@ rule find_edges:
     message:
         "Finding the edges of {wildcards.image}"
     script:
-        "../../scripts/find_edges.py"
+        f"{SCRIPTS}/find_edges.py"

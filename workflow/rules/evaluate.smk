@@ -36,7 +36,7 @@ rule evaluate:
     message:
         "Evaluating {wildcards.field} on {wildcards.image}"
     script:
-        "../../scripts/evaluate.py"
+        f"{SCRIPTS}/evaluate.py"
 
 
 rule summarize:
@@ -59,7 +59,7 @@ rule summarize:
     message:
         "Writing all numbers to {output}"
     script:
-        "../../scripts/summarize.py"
+        f"{SCRIPTS}/summarize.py"
 
 
 if PLAN.sweeps:
@@ -93,4 +93,4 @@ if PLAN.sweeps:
         message:
             "Comparing the networks of sweeps in {output.comparison}"
         script:
-            "../../scripts/compare.py"
+            f"{SCRIPTS}/compare.py"

@@ -32,7 +32,7 @@ rule resize:
     message:
         "Reading {input.image} as {wildcards.image}"
     script:
-        "../../scripts/resize.py"
+        f"{SCRIPTS}/resize.py"
 
 
 rule encode:
@@ -58,7 +58,7 @@ rule encode:
     message:
         "Writing the pixels of {wildcards.image} as a table"
     script:
-        "../../scripts/encode.py"
+        f"{SCRIPTS}/encode.py"
 
 
 # Made on request only: `snakemake results/lion_cub/decoded.png`
@@ -84,4 +84,4 @@ rule decode:
     message:
         "Converting the pixel table of {wildcards.image} back into an image"
     script:
-        "../../scripts/decode.py"
+        f"{SCRIPTS}/decode.py"

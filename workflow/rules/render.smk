@@ -39,7 +39,7 @@ rule render:
     message:
         "Rendering {wildcards.image} by {wildcards.field}"
     script:
-        "../../scripts/render.py"
+        f"{SCRIPTS}/render.py"
 
 
 # Made on request only: `snakemake results/lion_cub/siren/render_3000.png`
@@ -91,7 +91,7 @@ rule pyramid:
     message:
         "Rendering {wildcards.image} by {wildcards.field} as a zoomable page"
     script:
-        "../../scripts/pyramid.py"
+        f"{SCRIPTS}/pyramid.py"
 
 
 use rule pyramid as pyramid_other_size with:
@@ -162,4 +162,4 @@ if config["timelapse"]["formats"]:
         message:
             "Making the time-lapse of {wildcards.field} on {wildcards.image}"
         script:
-            "../../scripts/timelapse.py"
+            f"{SCRIPTS}/timelapse.py"

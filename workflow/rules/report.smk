@@ -42,4 +42,4 @@ rule report:
     message:
         "Writing {output}"
     script:
-        "../../scripts/report.py"
+        f"{SCRIPTS}/report.py"

@@ -36,7 +36,7 @@ rule train_table:
     message:
         "Training a network on the table {wildcards.network}"
     script:
-        "../../scripts/train_table.py"
+        f"{SCRIPTS}/train_table.py"
 
 
 rule evaluate_table:
@@ -71,7 +71,7 @@ rule evaluate_table:
     message:
         "Evaluating the network of the table {wildcards.network}"
     script:
-        "../../scripts/evaluate_table.py"
+        f"{SCRIPTS}/evaluate_table.py"
 
 
 rule plot_table:
@@ -106,7 +106,7 @@ rule plot_table:
     message:
         "Plotting the predictions of the network of the table {wildcards.network}"
     script:
-        "../../scripts/plot_table.py"
+        f"{SCRIPTS}/plot_table.py"
 
 
 rule report_tables:
@@ -137,4 +137,4 @@ rule report_tables:
     message:
         "Writing {output}"
     script:
-        "../../scripts/report_tables.py"
+        f"{SCRIPTS}/report_tables.py"

@@ -29,7 +29,7 @@ rule unpack:
     message:
         "Unpacking {input.image} as {wildcards.image}"
     script:
-        "../../scripts/unpack.py"
+        f"{SCRIPTS}/unpack.py"
 
 
 rule overview:
@@ -61,7 +61,7 @@ rule overview:
     message:
         "Writing an overview of {wildcards.image} at a reduced size"
     script:
-        "../../scripts/overview.py"
+        f"{SCRIPTS}/overview.py"
 
 
 # Each of these rules trains some tiles of an image. Its outputs are lists of the tiles' files, given
@@ -93,7 +93,7 @@ for job in PLAN.tile_job_of.values():
         message:
             f"Training {job.run.field} on {len(job.tiles)} tiles of {job.run.image}"
         script:
-            "../../scripts/train_tiles.py"
+            f"{SCRIPTS}/train_tiles.py"
 
 
 rule gather_tiles:
@@ -126,7 +126,7 @@ rule gather_tiles:
     message:
         "Combining the tiles of {wildcards.image} by {wildcards.field}"
     script:
-        "../../scripts/gather_tiles.py"
+        f"{SCRIPTS}/gather_tiles.py"
 
 
 rule evaluate_tiles:
@@ -164,4 +164,4 @@ rule evaluate_tiles:
     message:
         "Evaluating {wildcards.field} on {wildcards.image}"
     script:
-        "../../scripts/evaluate_tiles.py"
+        f"{SCRIPTS}/evaluate_tiles.py"

@@ -35,7 +35,7 @@ rule train:
     message:
         "Training {wildcards.field} on {wildcards.image}"
     script:
-        "../../scripts/train.py"
+        f"{SCRIPTS}/train.py"
 
 
 # The outputs of each of these rules are its networks' files, given by their full names, which take
@@ -82,7 +82,7 @@ for batch in BATCHES:
         message:
             f"Training {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
         script:
-            "../../scripts/train_batch.py"
+            f"{SCRIPTS}/train_batch.py"
 
 
 rule import_weights:
@@ -108,4 +108,4 @@ rule import_weights:
     message:
         "Importing the weights of {wildcards.field} for {wildcards.image}"
     script:
-        "../../scripts/import_weights.py"
+        f"{SCRIPTS}/import_weights.py"

@@ -36,4 +36,4 @@ rule view:
     message:
         "Writing the viewer of {wildcards.image} by {wildcards.field}"
     script:
-        "../../scripts/view.py"
+        f"{SCRIPTS}/view.py"
