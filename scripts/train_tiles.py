@@ -65,24 +65,23 @@ def main(
     facts: Path,
     lists: Sequence[Path],
     *,
-    folder: Path,
     listed: Sequence[Sequence[Tile]],
     field: Mapping[str, Any],
     training: Mapping[str, Any],
     threads: int,
-    name: str,
     log_path: Path | None = None,
 ) -> None:
     """Train on each tile, and write its network.
 
     The tiles are windows of the image that ``unpack.py`` wrote. They are trained as ``train.py``
     trains on an image, and the resulting bytes do not depend on the other tiles of the job. The
-    next tiles are read while others are trained. `folder` is the folder of the network,
-    ``results/{image}/{field}``; all files of a tile are in its subfolder ``tiles/{row}_{column}``.
-    Each file in `lists` is written with the names and digests of the files of the tiles at the same
-    index in `listed`; see `ledger`. A job that was interrupted continues: the results of
+    next tiles are read while others are trained. Each file in `lists`, which are in the folder
+    ``tiles`` of the network, is written with the names and digests of the files of the tiles at the
+    same index in `listed`; see `ledger`. All files of a tile are in its own folder beside them. A job that was interrupted continues: the results of
     finished tiles are published again, and other tiles resume from their states.
     """
+    folder = lists[0].parents[1]
+    name = f"{folder.parent.name} / {folder.name}"
     tiles = [tile for together in listed for tile in together]
     conditions = JobConditions(training, threads)
     progress = TilesProgress(name, log_path)
@@ -151,10 +150,8 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            "folder": Path("results", job.params.work["image"], job.params.work["network"]),
-            "listed": [[Tile(*place) for place in part] for part in job.params.work["tiles"]],
+            "listed": [[Tile(*place) for place in part] for part in job.params.tiles],
             "training": {**job.params.training, **job.params.execution},
-            "name": f"{job.params.work['image']} / {job.params.work['network']}",
             "log_path": Path(job.log[0]),
         },
     )

@@ -103,7 +103,7 @@ def training_arguments(job: Any) -> dict[str, Any]:
     """Return the arguments of `train_task` for the job of a rule that trains one network."""
     return {
         "training": {**job.params.training, **job.params.execution},
-        "folder": Path(job.params.state).parent,
+        "folder": Path(job.output.model).parent,
         "threads": job.threads,
         "name": " / ".join(job.wildcards),
         "log_path": Path(job.log[0]),

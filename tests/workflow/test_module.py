@@ -61,6 +61,23 @@ def test_its_jobs_run_and_all_that_it_makes_is_a_target(run):
     assert "Nothing to be done" in snakemake("nf_all", "--config", f"pictures={sweep}")
 
 
+@pytest.mark.slow
+def test_a_prefix_moves_its_results_and_not_its_sources(run):
+    """With ``prefix:``, everything is made in that folder, from files where the user wrote them."""
+    folder, snakemake = run
+    snakefile = folder.parent / "other/Snakefile"
+    nested = 'prefix: "nested"\n    config: config'
+    snakefile.write_text(snakefile.read_text().replace("config: config", nested))
+    large = "images: {large: {path: tiny.png, tiles: {size: 16, overlap: 4}}}"
+    snakemake("nf_all", "--config", f"pictures={{{large}}}")
+    assert (folder / "nested/results/tiny/siren/view.html").exists()
+    page = (folder / "nested/results/report.html").read_text()
+    for file in ("tiny/siren/render_8.png", "large/siren/pyramid/index.html"):
+        assert f'href="{file}"' in page and (folder / "nested/results" / file).exists()
+    assert not (folder / "results").exists() and not (folder / "logs").exists()
+    assert "Nothing to be done" in snakemake("nf_all", "--config", f"pictures={{{large}}}")
+
+
 def test_what_it_does_not_name_is_as_shipped_but_no_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Workspace(tmp_path)

@@ -150,11 +150,9 @@ class Plan:
             "field": self.field_settings(job.run),
             "training": self.training_settings(job.first_tile),
             "execution": lambda wildcards, input: self.execution_settings(job.first_tile, input),
-            "work": lambda wildcards, input: {
-                "image": job.run.image,
-                "network": job.run.field,
-                "tiles": [list(map(astuple, together)) for together in job.listed],
-            },
+            "tiles": lambda wildcards, input: [
+                list(map(astuple, together)) for together in job.listed
+            ],
         }
 
     def tiling_of(self, wildcards: Any) -> Settings:

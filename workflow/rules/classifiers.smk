@@ -13,8 +13,8 @@ rule classifiers:
 
 rule train_classifier:
     input:
-        images=INPUTS.images_of(TRAINING),
-        labels=INPUTS.labels_of(TRAINING),
+        images=local(INPUTS.images_of(TRAINING)),
+        labels=local(INPUTS.labels_of(TRAINING)),
     output:
         model="results/classifiers/{classifier}/model.safetensors",
         history="results/classifiers/{classifier}/history.csv",
@@ -36,7 +36,6 @@ rule train_classifier:
         training=PLAN.training_settings,
         checksums=INPUTS.of_network("checksums"),
         execution=PLAN.execution_settings,
-        state="results/classifiers/{classifier}/.state",
         version=VERSION,
     message:
         "Training the classifier {wildcards.classifier}"
@@ -46,10 +45,10 @@ rule train_classifier:
 
 rule evaluate_classifier:
     input:
-        training_images=INPUTS.images_of(TRAINING),
-        training_labels=INPUTS.labels_of(TRAINING),
-        held_out_images=INPUTS.images_of(HELD_OUT),
-        held_out_labels=INPUTS.labels_of(HELD_OUT),
+        training_images=local(INPUTS.images_of(TRAINING)),
+        training_labels=local(INPUTS.labels_of(TRAINING)),
+        held_out_images=local(INPUTS.images_of(HELD_OUT)),
+        held_out_labels=local(INPUTS.labels_of(HELD_OUT)),
         model="results/classifiers/{classifier}/model.safetensors",
         record="results/classifiers/{classifier}/training.json",
     output:
@@ -83,7 +82,7 @@ rule evaluate_classifier:
 
 rule plot_classifier:
     input:
-        images=INPUTS.images_of(HELD_OUT),
+        images=local(INPUTS.images_of(HELD_OUT)),
         metrics="results/classifiers/{classifier}/metrics.json",
         predictions="results/classifiers/{classifier}/predictions.csv",
         history="results/classifiers/{classifier}/history.csv",
@@ -122,7 +121,7 @@ rule plot_classifier:
 rule report_classifiers:
     input:
         images=[
-            str(find_files(classifier["path"], HELD_OUT)[0])
+            local(str(find_files(classifier["path"], HELD_OUT)[0]))
             for classifier in config["classifiers"].values()
         ],
         metrics=INPUTS.of_each("classifiers", "metrics.json"),

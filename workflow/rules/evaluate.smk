@@ -6,8 +6,8 @@ rule evaluate:
         model="results/{image}/{field}/model.safetensors",
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
-        source=lambda wildcards: config["images"][wildcards.image]["path"],
-        weights=INPUTS.imported_weights,
+        source=local(lambda wildcards: config["images"][wildcards.image]["path"]),
+        weights=local(INPUTS.imported_weights),
         record=INPUTS.learning("training.json"),
     output:
         metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),

@@ -3,7 +3,7 @@
 
 rule resize:
     input:
-        image=lambda wildcards: config["images"][wildcards.image]["path"],
+        image=local(lambda wildcards: config["images"][wildcards.image]["path"]),
     output:
         resized=shown(
             "results/{image}/resized.png",

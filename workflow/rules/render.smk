@@ -6,7 +6,7 @@
 rule render:
     input:
         model=INPUTS.trained,
-        weights=INPUTS.imported_weights,
+        weights=local(INPUTS.imported_weights),
         facts="results/{image}/picture.json",
     output:
         renders=[
@@ -65,7 +65,7 @@ use rule render as render_other_size with:
 rule pyramid:
     input:
         model=INPUTS.trained,
-        weights=INPUTS.imported_weights,
+        weights=local(INPUTS.imported_weights),
         facts="results/{image}/picture.json",
         template=[
             named_files.workflow_file(f"scripts/neuralfield/viewing/template/{name}")

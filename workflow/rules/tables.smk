@@ -10,7 +10,7 @@ rule tables:
 
 rule train_table:
     input:
-        table=INPUTS.of_network("path"),
+        table=local(INPUTS.of_network("path")),
     output:
         model="results/tables/{network}/model.safetensors",
         history="results/tables/{network}/history.csv",
@@ -31,7 +31,6 @@ rule train_table:
         settings=PLAN.table_task_settings,
         training=PLAN.training_settings,
         execution=PLAN.execution_settings,
-        state="results/tables/{network}/.state",
         version=VERSION,
     message:
         "Training a network on the table {wildcards.network}"
@@ -41,7 +40,7 @@ rule train_table:
 
 rule evaluate_table:
     input:
-        table=INPUTS.of_network("path"),
+        table=local(INPUTS.of_network("path")),
         model="results/tables/{network}/model.safetensors",
         record="results/tables/{network}/training.json",
     output:
@@ -76,7 +75,7 @@ rule evaluate_table:
 
 rule plot_table:
     input:
-        table=INPUTS.of_network("path"),
+        table=local(INPUTS.of_network("path")),
         model="results/tables/{network}/model.safetensors",
         sizes=lambda wildcards: INPUTS.table_sizes(wildcards.network),
     output:
@@ -111,7 +110,7 @@ rule plot_table:
 
 rule report_tables:
     input:
-        tables=lambda wildcards: [table["path"] for table in config["tables"].values()],
+        tables=[local(table["path"]) for table in config["tables"].values()],
         models=INPUTS.of_each("tables", "model.safetensors"),
         metrics=INPUTS.of_each("tables", "metrics.json"),
         histories=INPUTS.of_each("tables", "history.csv"),

@@ -3,7 +3,7 @@
 
 rule unpack:
     input:
-        image=lambda wildcards: PLAN.image_of(wildcards)["path"],
+        image=local(lambda wildcards: PLAN.image_of(wildcards)["path"]),
     output:
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",

@@ -30,7 +30,6 @@ rule train:
         field=PLAN.field_settings,
         training=PLAN.training_settings,
         execution=PLAN.execution_settings,
-        state="results/{image}/{field}/.state",
         version=VERSION,
     message:
         "Training {wildcards.field} on {wildcards.image}"
@@ -87,7 +86,7 @@ for batch in BATCHES:
 
 rule import_weights:
     input:
-        weights=INPUTS.of_network("path"),
+        weights=local(INPUTS.of_network("path")),
         facts="results/{image}/picture.json",
     output:
         model="results/{image}/{field}/model.safetensors",

@@ -7,7 +7,7 @@ VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
 rule view:
     input:
         model=INPUTS.trained,
-        weights=INPUTS.imported_weights,
+        weights=local(INPUTS.imported_weights),
         facts="results/{image}/picture.json",
         # `ancient`, because they change with the network; a change of the settings of `evaluate`
         # alone does not make the page again
