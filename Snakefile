@@ -4,6 +4,7 @@
 include: "workflow/Snakefile"
 
 
-# Snakemake does not take the default target of an included file.
-use rule all as everything with:
-    default_target: True
+# the default target, because Snakemake does not take that of an included file
+rule everything:
+    input:
+        rules.all.input,
