@@ -75,10 +75,11 @@ def main(
 
     The tiles are windows of the image that ``unpack.py`` wrote. They are trained as ``train.py``
     trains on an image, and the resulting bytes do not depend on the other tiles of the job. The
-    next tiles are read while others are trained. Each file in `lists`, which are in the folder
-    ``tiles`` of the network, is written with the names and digests of the files of the tiles at the
-    same index in `listed`; see `ledger`. All files of a tile are in its own folder beside them. A job that was interrupted continues: the results of
-    finished tiles are published again, and other tiles resume from their states.
+    next tiles are read while others are trained. Each file in `lists`, in the folder ``tiles`` of
+    the network, is written with the names and digests of the files of the tiles at the same index
+    in `listed`; see `ledger`. All files of a tile are in its own folder beside the lists. A job
+    that was interrupted continues: the results of finished tiles are published again, and other
+    tiles resume from their states.
     """
     folder = lists[0].parents[1]
     name = f"{folder.parent.name} / {folder.name}"
