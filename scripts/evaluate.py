@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from entry.image_network import ExpectedNetwork, read_training_image
+from entry.image_network import read_own
 from entry.job import run_job
 from entry.records import read_record, write_metrics
-from neuralfield.images import ImageData, read_image, resize_image, write_image
+from neuralfield.images import (
+    ImageData,
+    read_image,
+    read_made_image,
+    resize_image,
+    write_image,
+)
+from neuralfield.images.image import MODES
 from neuralfield.images.metrics import as_seen, finite_db, gmsd, psnr_db, ssim, wrong_pixels
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
@@ -24,6 +31,7 @@ _MEASURES = ("psnr_db", "gmsd")
 
 
 def main(
+    network: Model,
     model: Path,
     resized: Path,
     source: Path,
@@ -33,7 +41,6 @@ def main(
     *,
     image: str,
     field: str,
-    expected: ExpectedNetwork | None = None,
     threshold: float = 0.5,
     max_megapixels: float = 4.0,
     max_source_megapixels: float = 100.0,
@@ -48,20 +55,14 @@ def main(
     has only the redraw if the source is not larger. If a residual corrects the renders, the network
     is also measured without the residual at the source's size.
 
-    `record` is the training.json, or None if the network was not trained here. A network or image
-    other than the expected one is refused. In a black-and-white source, values from `threshold` on
-    are white. A source above `max_megapixels` is reduced first, and a source above
-    `max_source_megapixels` is refused.
+    `network` was read from `model`, and `record` is the training.json, or None if the network was
+    not trained here. In a black-and-white source, values from `threshold` on are white. A source
+    above `max_megapixels` is reduced first, and a source above `max_source_megapixels` is refused.
     """
-    network = expected.load(model) if expected else Model.load(model)
-    assert isinstance(network, Model)
-    training = {}
-    if record:
-        settings = expected.with_steps_of(network).training if expected else None
-        count = network.parameter_count if expected else None
-        training = read_record(record, model, settings, count)
+    training = read_record(record, model) if record else {}
     place = select_device(device)
-    training_image = read_training_image(resized, network, expected)
+    # reducing a black-and-white source may yield greys, so the network's channels give the mode
+    training_image = read_made_image(resized, MODES[network.channels])
     original = read_image(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
@@ -104,6 +105,13 @@ def main(
             uncorrected_db = psnr_db(as_seen(pixels.values()), as_seen(reference.values()))
             numbers["upscale_uncorrected_psnr_db"] = finite_db(uncorrected_db)
     write_metrics(metrics, numbers, training)
+
+
+def own_network(job: Any) -> dict[str, Any]:
+    """Return the network of a job, which has to be the one that its params describe."""
+    files = Path(job.input.model), Path(job.input.facts)
+    network = read_own(*files, job.params.field, job.params.training)
+    return {"network": network, "field": job.wildcards.field}
 
 
 def reference_from(original: ImageData, mode: str, max_megapixels: float) -> ImageData:
@@ -151,6 +159,4 @@ def upscale_numbers(images: dict[str, ImageData]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_job(
-        main, lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field}
-    )
+    run_job(main, own_network)

@@ -41,7 +41,7 @@ def main(
     require_same_training(model, network.provenance, task.provenance, expected)
     require_finished(model, network.metadata, task.training.steps)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
-    trained = read_record(record, model, training)
+    trained = read_record(record, model)
     answers = [_answers(network, known, held_out=0), _answers(network, others, held_out=1)]
     counts = confusion(others.labels, answers[1]["predicted"].to_numpy(), network.classes)
     numbers: dict[str, Any] = {

@@ -39,7 +39,7 @@ def main(
     samples, held_out = task.samples, task.held_out
     answers = network.predict(samples.input_values)
     is_accuracy = network.metadata.get("measure") == "accuracy"
-    trained = read_record(record, model, training)
+    trained = read_record(record, model)
     weights, least_squares = None, None
     if not network.settings.widths:
         weights = _coefficients(network, *network.coefficients())

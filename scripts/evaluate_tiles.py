@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import read_record, write_metrics
-from evaluate import upscale_numbers
-from neuralfield.images import Overview, PixelFile, write_image
+from evaluate import own_network, upscale_numbers
+from neuralfield.images import Overview, PixelFile, read_facts, write_image
 from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
@@ -16,9 +15,10 @@ from neuralfield.tasks.image.mosaic import Mosaic
 
 
 def main(
-    mosaic: Path,
+    network: Mosaic,
+    model: Path,
     pixels: Path,
-    expected: ExpectedNetwork,
+    facts: Path,
     record: Path,
     metrics: Path,
     comparison: Path,
@@ -31,26 +31,22 @@ def main(
 ) -> None:
     """Compare the render at the image's own size with the image, band by band.
 
-    For `mosaic` and `pixels` see ``gather_tiles.py`` and ``unpack.py``. Networks other than the
-    expected ones are refused. `metrics` has the same form as that of ``evaluate.py``, with the
+    `network` was read from `model`, see ``gather_tiles.py``; for `pixels` and `facts` see
+    ``unpack.py``. `metrics` has the same form as that of ``evaluate.py``, with the
     additional keys ``tiles`` and ``seam_psnr_db``, the PSNR of the pixels near the edges of tiles
     (see `Tiling.at_seams`). The render is written to redraw.png in the folder `comparison`, reduced
     like the overview of the image.
     """
-    networks = expected.load(mosaic)
-    assert isinstance(networks, Mosaic)
-    settings = expected.with_steps_of(networks).training
-    training = read_record(record, mosaic, settings, networks.parameter_count)
-    is_what = expected.facts["resized"]
-    tiling, whole = networks.tiling, PixelFile(pixels, is_what["mode"], is_what["bit_depth"])
+    training = read_record(record, model)
+    is_what = read_facts(facts)["resized"]
+    tiling, whole = network.tiling, PixelFile(pixels, is_what["mode"], is_what["bit_depth"])
     width, height = tiling.width, tiling.height
-    overview = Overview(width, height, networks.channels, overview_megapixels)
+    overview = Overview(width, height, network.channels, overview_megapixels)
     measured = RunningMetrics(threads)
     columns_at_seams = tiling.at_seams(tiling.columns, np.arange(width) + 0.5)
     top = 0
-    for band in render_bands(
-        networks, width, height, device=select_device(device), threads=threads
-    ):
+    place = select_device(device)
+    for band in render_bands(network, width, height, device=place, threads=threads):
         bottom = top + len(band)
         truth = whole.window(0, top, width, bottom).values()
         rows_at_seams = tiling.at_seams(tiling.rows, np.arange(top, bottom) + 0.5)
@@ -71,12 +67,10 @@ def main(
         "wrong_pixels": measured.wrong_pixels if whole.mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
-        "parameters": networks.parameter_count,
+        "parameters": network.parameter_count,
     }
     write_metrics(metrics, numbers, training)
 
 
 if __name__ == "__main__":
-    run_job(
-        main, lambda job: {"expected": ExpectedNetwork.of_job(job), "field": job.wildcards.field}
-    )
+    run_job(main, own_network)

@@ -2,14 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from entry.records import TRAINING_KEYS
 from neuralfield.images.tiling import Tiling
@@ -28,26 +27,20 @@ def main(
     record: Path,
     checkpoints: Path,
     *,
-    expected: ExpectedNetwork,
     tiling: Tiling,
     threads: int = 1,
 ) -> None:
     """Write the mosaic of the finished models, a mosaic per snapshot, the history and the record.
 
     `tiles` are the file lists of all tiles, row by row, in the parent of the tiles' folders; see
-    `ledger`. Only the first model is read, because the lists have the checksums of all models.
-    `history` has at each step the sum of the seconds and the means of the errors over all pixels.
-    Networks of tiles other than the expected ones are refused.
+    `ledger`. No model is read, because the lists have the checksums of all models. `history` has at
+    each step the sum of the seconds and the means of the errors over all pixels.
     """
     listed = [(path, read_ledger(path)) for path in tiles]
     files = {tile: (path, entry.files) for path, made in listed for tile, entry in made.items()}
     first, folder = tiling.tile(0, 0), tiles[0].parent
-    network = expected.of_tile(first).load(folder / first.name / "model.safetensors")
-    settings = expected.with_steps_of(network).training
-    own = {key: settings[key] for key in ("random_seed", "steps")}
-    own["parameters"] = network.parameter_count
     with ThreadPoolExecutor(threads) as pool:
-        read = [pool.submit(read_training, folder / t.name, *files[t.name], own) for t in tiling]
+        read = [pool.submit(read_training, folder / t.name, *files[t.name]) for t in tiling]
         records, tables = zip(*(training.result() for training in read), strict=True)
     snapshots = [name for name in files[first.name][1] if name.startswith("checkpoints/")]
     for name in ("model.safetensors", *snapshots):
@@ -63,12 +56,10 @@ def main(
     write_json(record, written)
 
 
-def read_training(
-    folder: Path, list_path: Path, files: Files, own: Mapping[str, Any]
-) -> tuple[dict[str, Any], History]:
+def read_training(folder: Path, list_path: Path, files: Files) -> tuple[dict[str, Any], History]:
     """Read the record and the history of a tile's training, and check them against the list."""
     record, history = folder / "training.json", folder / "history.csv"
-    read = read_json(record, TRAINING_KEYS, own), read_history(history, steps=own["steps"])
+    read = read_json(record, TRAINING_KEYS), read_history(history)
     for path in (record, history):
         require_recorded(path, {"sha256": files}, list_path, wrong=path)
     return read
@@ -109,10 +100,4 @@ def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_job(
-        main,
-        lambda job: {
-            "expected": ExpectedNetwork.of_job(job),
-            "tiling": Tiling(**job.params.tiling),
-        },
-    )
+    run_job(main, lambda job: {"tiling": Tiling(**job.params.tiling)})

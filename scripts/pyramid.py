@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from entry.image_network import ExpectedNetwork
 from entry.job import run_job
+from neuralfield.images import read_facts
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
 from neuralfield.rendering.pyramid import OVERLAP_PX, TILE_PX, write_pyramid, write_tiff
@@ -24,7 +24,6 @@ def main(
     tiff: Path | None = None,
     size: int | None = None,
     kind: Kind = Kind.PHOTOGRAPH,
-    expected: ExpectedNetwork | None = None,
     samples: int | str = "auto",
     bit_depth: int = 8,
     device: str = "auto",
@@ -34,10 +33,9 @@ def main(
 
     A Deep Zoom pyramid is written into the folder `pyramid`, with an ``index.html`` that shows it
     without internet access. The tiles are JPEG files for photographs without transparency, and PNG
-    files for other kinds of images. The file `tiff` is a BigTIFF. A network other than the expected
-    one is refused.
+    files for other kinds of images. The file `tiff` is a BigTIFF.
     """
-    network = expected.load(model) if expected else load_trained(model)
+    network = load_trained(model)
     sides = (network.width, network.height)
     width, height = size_for_longer_side(network, size or max(sides))
     options: dict[str, Any] = {"samples": samples, "threads": threads}
@@ -55,14 +53,12 @@ def main(
 
 
 def _of_the_job(job: Any) -> dict[str, Any]:
-    expected = ExpectedNetwork.of_job(job)
     size = job.wildcards.get("size")
     return {
         **job.params.settings,
         "field": job.wildcards.field,
         "size": int(size) if size else None,
-        "kind": kind_in(expected.facts),
-        "expected": expected,
+        "kind": kind_in(read_facts(Path(job.input.facts))),
     }
 
 

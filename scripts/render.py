@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from entry.image_network import ExpectedNetwork
 from entry.job import run_job
 from neuralfield.rendering.render import render_to_png, size_for_longer_side
 from neuralfield.system.copies import FOLDER_NAME, Copies
@@ -23,7 +22,6 @@ def main(
     *,
     parts: Sequence[Mapping[str, Any]],
     samples: int | str = "auto",
-    expected: ExpectedNetwork | None = None,
     bit_depth: int = 8,
     max_megapixels: float = 400.0,
     device: str = "auto",
@@ -33,10 +31,10 @@ def main(
     """Render an image, or parts of it, in its own proportions, as PNGs in one folder.
 
     `parts` has for each render the longer side in pixels, ``size``, and the part of the image,
-    ``box``. A network other than the expected one is refused, and so is a render above
-    `max_megapixels`. Renders of another `version` of the project are made again.
+    ``box``. A render above `max_megapixels` is refused. Renders of another `version` of the project
+    are made again.
     """
-    network = expected.load(model) if expected else load_trained(model)
+    network = load_trained(model)
     place = select_device(device)
     options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "threads": threads}
     common = (samples, bit_depth, place.kind, version, sha256_of(model))
@@ -61,4 +59,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {**job.params.settings, "expected": ExpectedNetwork.of_job(job)})
+    run_job(main, lambda job: job.params.settings)

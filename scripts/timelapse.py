@@ -1,24 +1,22 @@
 """Make a time-lapse of a training from its snapshots."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from entry.image_network import ExpectedNetwork, read_training_image
 from entry.job import run_job
-from entry.records import measured_psnr_db, read_record
+from neuralfield.images import read_made_image
+from neuralfield.images.image import MODES
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db
 from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
-from neuralfield.system.checkpoint import list_snapshots, snapshot_path
+from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import select_device
 from neuralfield.system.errors import CheckpointError, InputError
-from neuralfield.system.provenance import measured, remedy_for, require_recorded
+from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
-from neuralfield.tasks.training_settings import log_spaced_steps
 from neuralfield.training.history import History, nearest_measured, read_history
 
 MOST_SAMPLES = 2
@@ -37,9 +35,6 @@ def main(
     frames_per_second: float,
     label: bool = True,
     resized: Path | None = None,
-    metrics: Path | None = None,
-    record: Path | None = None,
-    expected: ExpectedNetwork | None = None,
     threads: int = 1,
     device: str = "auto",
 ) -> None:
@@ -47,35 +42,25 @@ def main(
 
     The steps are evenly spaced in their logarithm, because a network improves most at the
     beginning. Labels show the PSNR, which is estimated from `history`. The PSNR of the last frame
-    is measured against the image `resized`, or read from `metrics` if measuring takes long. A
-    network other than the expected one is refused, and so are its snapshots.
+    is that of the metrics.json beside the network, or else it is measured against the image
+    `resized`, if that is given.
     """
     snapshots = dict(list_snapshots(checkpoints))
-    finished = expected.load(model) if expected else load_trained(model)
-    if expected:
-        expected = expected.with_steps_of(finished)
-        require_snapshots(snapshots, checkpoints, expected)
+    finished = load_trained(model)
     last_step = step_of(finished, model)
     snapshots[last_step] = model
     # with `keep_best`, the saved network may be of an earlier step than the last one
     steps = choose_steps(sorted(step for step in snapshots if step <= last_step), frames)
-    learning = read_history(history, steps=expected.steps if expected else None)
-    if record and expected:
-        require_recorded(history, read_record(record, model, expected.training), record)
+    learning = read_history(history)
     width, height = size_for_longer_side(finished, size)
     place = select_device(device)
-    final_psnr_db = None
-    if metrics:
-        final_psnr_db = measured_psnr_db(metrics, model)
-    elif resized and isinstance(finished, Model):
-        training_image = read_training_image(resized, finished, expected)
-        # metrics.json is not an input: measuring on a GPU is faster than waiting for another job
-        final_psnr_db = measured(model, "psnr_db")
-        if final_psnr_db is None:
-            truth = as_seen(training_image.values())
-            sides = finished.width, finished.height
-            rendered = render(finished, *sides, device=place, threads=threads)
-            final_psnr_db = finite_db(psnr_db(as_seen(rendered), truth))
+    # metrics.json need not exist: measuring on a GPU is faster than waiting for another job
+    final_psnr_db = measured(model, "psnr_db")
+    if final_psnr_db is None and resized and isinstance(finished, Model):
+        truth = as_seen(read_made_image(resized, MODES[finished.channels]).values())
+        sides = finished.width, finished.height
+        rendered = render(finished, *sides, device=place, threads=threads)
+        final_psnr_db = finite_db(psnr_db(as_seen(rendered), truth))
 
     def frame_of(step: int) -> np.ndarray:
         snapshot = load_trained_snapshot(snapshots[step], step, finished)
@@ -84,8 +69,7 @@ def main(
             snapshot, width, height, samples=samples, only_edges=True, device=place, threads=threads
         )
         frame = to_frame(values)
-        measured_db = final_psnr_db if step == last_step else None
-        text = label_of(step, learning, measured_db)
+        text = label_of(step, learning, final_psnr_db if step == last_step else None)
         return label_frame(frame, text) if label else frame
 
     # frames are rendered once for all formats, while earlier frames are written
@@ -105,22 +89,6 @@ def step_of(finished: Trained, path: Path) -> int:
     if type(step) is not int or step < 0:
         raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
     return step
-
-
-def require_snapshots(
-    snapshots: Mapping[int, Path], checkpoints: Path, expected: ExpectedNetwork
-) -> None:
-    """Refuse a folder that lacks a snapshot, because the time-lapse would be different."""
-    _, training = expected.settings
-    wanted = log_spaced_steps(training.steps, training.snapshots)
-    missing = next((step for step in wanted if step not in snapshots), None)
-    if missing is not None:
-        path = snapshot_path(checkpoints, missing)
-        found, expected_text = (
-            f"lacks the snapshot of step {missing}",
-            "all snapshots of the training",
-        )
-        raise CheckpointError(str(checkpoints), found, expected_text, remedy_for(path))
 
 
 def choose_steps(available: list[int], count: int) -> list[int]:
@@ -147,4 +115,4 @@ def label_of(step: int, learning: History, measured_db: float | None = None) -> 
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"expected": ExpectedNetwork.of_job(job)})
+    run_job(main)

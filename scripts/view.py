@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from entry.image_network import ExpectedNetwork
 from entry.job import run_job
-from entry.records import measured_psnr_db, read_record
 from neuralfield.images import read_made_image
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.files import write_atomically
-from neuralfield.system.provenance import require_recorded
+from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.mosaic import load_trained
 from neuralfield.training.history import read_history
 from neuralfield.viewing.viewer_page import viewer_page
@@ -24,29 +22,22 @@ def main(
     field: str,
     checkpoints: Path | None = None,
     history: Path | None = None,
-    record: Path | None = None,
-    metrics: Path | None = None,
-    expected: ExpectedNetwork | None = None,
 ) -> None:
     """Write one HTML file that needs no other files and no internet access.
 
     If `model` is a mosaic, `resized` is the reduced overview of the image. The render `redraw` is
     shown until the network has been evaluated, or instead of it. An imported network has no
-    `checkpoints`, `history` and `record`. A network other than the expected one is refused.
+    `checkpoints` and `history`.
     """
-    trained = expected.load(model) if expected else load_trained(model)
-    own = expected.with_steps_of(trained) if expected else None
-    if own and history and record:
-        require_recorded(history, read_record(record, model, own.training), record)
     page = viewer_page(
-        trained,
+        load_trained(model),
         read_made_image(resized).values(),
         read_made_image(redraw).values(),
         image=image,
         field=field,
         snapshots=list_snapshots(checkpoints) if checkpoints else (),
-        history=read_history(history, steps=own.steps if own else None) if history else None,
-        final_db=measured_psnr_db(metrics, model) if metrics else None,
+        history=read_history(history) if history else None,
+        final_db=measured(model, "psnr_db"),
     )
     write_atomically(view, page.encode())
 
@@ -56,7 +47,6 @@ if __name__ == "__main__":
         main,
         lambda job: {
             "field": job.wildcards.field,
-            "expected": ExpectedNetwork.of_job(job),
             "redraw": Path(job.input.comparison, "redraw.png"),
         },
     )

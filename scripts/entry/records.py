@@ -18,20 +18,9 @@ FOUND_KEY = "found_for_budget"
 """A further key of trainings with a budget: the settings that the budget determined."""
 
 
-def read_record(
-    path: Path, network: Path, training: Mapping[str, Any] | None, parameters: int | None = None
-) -> dict[str, Any]:
-    """Read training.json, and refuse the record of another network or training.
-
-    The record also has to have the given number of `parameters`. The file `network` has to be
-    checked by the caller.
-    """
-    if training is None:
-        return read_json(path)
-    own = {key: training[key] for key in ("random_seed", "steps")}
-    if parameters is not None:
-        own["parameters"] = parameters
-    record = read_json(path, (*TRAINING_KEYS, "parameters"), own)
+def read_record(path: Path, network: Path) -> dict[str, Any]:
+    """Read training.json; refuse the record of another file than `network`."""
+    record = read_json(path, TRAINING_KEYS)
     require_recorded(network, record, path, wrong=path)
     return record
 
@@ -42,13 +31,6 @@ def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
     A file that lacks one of the `keys`, or is of another network or image, is refused.
     """
     return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
-
-
-def measured_psnr_db(metrics: Path, model: Path) -> float:
-    """Read the PSNR of a network; refuse a metrics.json of another file than `model`."""
-    numbers = read_own_metrics(metrics, ("psnr_db",))
-    require_recorded(model, numbers, metrics, wrong=metrics)
-    return numbers["psnr_db"]
 
 
 def write_metrics(

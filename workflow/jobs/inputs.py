@@ -44,11 +44,6 @@ class Inputs:
         file = f"results/{{image}}/{{field}}/{name}"
         return lambda wildcards: [] if wildcards.field in self.plan.imported else file
 
-    def imported_weights(self, wildcards: Any) -> str | list[str]:
-        """Return the file of an imported network; empty for other networks."""
-        is_imported = wildcards.field in self.plan.imported
-        return self.plan.network_of(wildcards)["path"] if is_imported else []
-
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""
         run, jobs = (wildcards.image, wildcards.field), self.plan.tile_job_of.values()

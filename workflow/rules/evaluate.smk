@@ -7,7 +7,6 @@ rule evaluate:
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
         source=local(lambda wildcards: config["images"][wildcards.image]["path"]),
-        weights=local(INPUTS.imported_weights),
         record=INPUTS.learning("training.json"),
     output:
         metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),

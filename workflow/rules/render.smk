@@ -6,8 +6,6 @@
 rule render:
     input:
         model=INPUTS.trained,
-        weights=local(INPUTS.imported_weights),
-        facts="results/{image}/picture.json",
     output:
         renders=[
             shown(
@@ -32,8 +30,6 @@ rule render:
     params:
         parts=list(RENDERS.values()),
         settings=RENDERING,
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
         device=PLAN.device_of,
         version=VERSION,
     message:
@@ -65,7 +61,6 @@ use rule render as render_other_size with:
 rule pyramid:
     input:
         model=INPUTS.trained,
-        weights=local(INPUTS.imported_weights),
         facts="results/{image}/picture.json",
         template=[
             named_files.workflow_file(f"scripts/neuralfield/viewing/template/{name}")
@@ -84,8 +79,6 @@ rule pyramid:
         **NEEDS.rendering(NEEDS.square_pixels),
     params:
         settings={key: RENDERING[key] for key in ("samples", "bit_depth")},
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
         device=PLAN.device_of,
         version=VERSION,
     message:
@@ -118,9 +111,7 @@ if config["timelapse"]["formats"]:
     rule timelapse:
         input:
             model=INPUTS.trained,
-            facts="results/{image}/picture.json",
             history="results/{image}/{field}/history.csv",
-            record="results/{image}/{field}/training.json",
             # inputs for the last frame's PSNR: for a large image it takes long to measure, and is
             # read from the metrics; it depends on the network alone, so that a change of the
             # settings of `evaluate` does not make the time-lapse again
@@ -155,8 +146,6 @@ if config["timelapse"]["formats"]:
             frames=config["timelapse"]["frames"],
             frames_per_second=config["timelapse"]["frames_per_second"],
             label=config["timelapse"]["label"],
-            field=PLAN.field_settings,
-            training=PLAN.training_settings,
             device=PLAN.device_of,
             version=VERSION,
         message:

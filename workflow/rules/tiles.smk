@@ -99,7 +99,6 @@ for job in PLAN.tile_job_of.values():
 rule gather_tiles:
     input:
         tiles=INPUTS.lists_of_tiles,
-        facts="results/{image}/picture.json",
     output:
         mosaic="results/{image}/{field}/mosaic.json",
         history=shown("results/{image}/{field}/history.csv", "history", "Training"),
@@ -120,8 +119,6 @@ rule gather_tiles:
         runtime=30,
     params:
         tiling=PLAN.tiling_of,
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
         version=VERSION,
     message:
         "Combining the tiles of {wildcards.image} by {wildcards.field}"
@@ -131,7 +128,7 @@ rule gather_tiles:
 
 rule evaluate_tiles:
     input:
-        mosaic="results/{image}/{field}/mosaic.json",
+        model="results/{image}/{field}/mosaic.json",
         pixels="results/{image}/pixels.npy",
         facts="results/{image}/picture.json",
         record="results/{image}/{field}/training.json",

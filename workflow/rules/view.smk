@@ -7,15 +7,11 @@ VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
 rule view:
     input:
         model=INPUTS.trained,
-        weights=local(INPUTS.imported_weights),
-        facts="results/{image}/picture.json",
         # `ancient`, because they change with the network; a change of the settings of `evaluate`
         # alone does not make the page again
         resized=ancient(lambda wildcards: PLAN.training_image(wildcards.image)),
         comparison=ancient("results/{image}/{field}/comparison"),
-        metrics=ancient("results/{image}/{field}/metrics.json"),
         history=INPUTS.learning("history.csv"),
-        record=INPUTS.learning("training.json"),
         checkpoints=INPUTS.learning("checkpoints"),
         template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
@@ -30,8 +26,6 @@ rule view:
         mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
         runtime=20,
     params:
-        field=PLAN.field_settings,
-        training=PLAN.training_settings,
         version=VERSION,
     message:
         "Writing the viewer of {wildcards.image} by {wildcards.field}"

@@ -20,6 +20,7 @@ RECORD = {
     "engine": "tape",
     "precision": "float32",
     "random_seed": 3,
+    "rollback": None,
     "versions": {"numpy": "2"},
     "notes": [],
 }
@@ -44,6 +45,7 @@ def evaluate(folder, source, size, *, model_size=None, residual=None, **options)
     Model(settings, shape, source.mode, arrays, {"step": 100}, residual).write(model)
     (folder / "training.json").write_text(json.dumps(RECORD))
     main(
+        Model.load(model),
         model,
         folder / "resized.png",
         folder / "source.png",
