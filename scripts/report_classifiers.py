@@ -8,7 +8,7 @@ from entry.job import run_job
 from neuralfield.system.input_files import read_json
 from neuralfield.viewing.template import words_of
 from reporting.classifier_plots import MOST_MISTAKES, plots_of, read_view
-from reporting.page import in_percent, write_page
+from reporting.page import write_page
 from reporting.plots import inline_svg
 
 _SHOWN = (
@@ -50,8 +50,7 @@ def main(
                 },
             }
         )
-    filters = {"share": in_percent}
-    write_page(report, template, filters, metrics=metrics, settings=settings, sections=sections)
+    write_page(report, template, metrics=metrics, settings=settings, sections=sections)
 
 
 def _in_words(network: Mapping[str, Any]) -> str:

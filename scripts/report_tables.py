@@ -9,7 +9,7 @@ from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from neuralfield.viewing.template import words_of
-from reporting.page import NOTHING, in_percent, write_page
+from reporting.page import write_page
 from reporting.plots import Curve, inline_svg, learning_curves
 from reporting.table_plots import MEASURES, plot_of, read_view
 
@@ -62,18 +62,7 @@ def main(
                 "sizes": view.sizes,
             }
         )
-    filters = {"number": in_digits, "share": in_percent, "widths": widths_in_words}
-    write_page(report, template, filters, metrics=metrics, settings=settings, sections=sections)
-
-
-def in_digits(value: float | None) -> str:
-    """Format a number with four significant digits: 1234.5678 as 1235, and 0.012345 as 0.01234."""
-    return NOTHING if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def widths_in_words(widths: Sequence[int]) -> str:
-    """Format [16, 8] as 16 × 8."""
-    return " × ".join(map(str, widths)) or "none"
+    write_page(report, template, metrics=metrics, settings=settings, sections=sections)
 
 
 def _in_words(network: Mapping[str, Any]) -> str:

@@ -3,27 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from entry.records import read_own_metrics
 from neuralfield.images import read_made_image
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from neuralfield.viewing.template import words_of
-from reporting.embedded import (
-    Box,
-    file_uri,
-    most_detailed_box,
-    overviews_and_crops,
-    thumbnail_uri,
-)
+from reporting.embedded import file_uri, most_detailed_box, overviews_and_crops, thumbnail_uri
 from reporting.plots import Curve, inline_svg, learning_curves
 
 VIEWER = "viewer"
-TIMELAPSE_PREFERENCE = (".mp4", ".webp", ".gif")
+TIMELAPSES = ("timelapse.mp4", "timelapse.webp", "timelapse.gif")
+"""The names of time-lapses; the page shows the first one that a network has."""
+
 ENLARGEMENTS = {
     "bicubic": "Bicubic",
     "lanczos": "Lanczos",
@@ -36,8 +31,6 @@ MODES = {
     "rgba": "colour with transparency",
 }
 SHOWN = ("psnr_db", "ssim", "wrong_pixels", "upscale_psnr_db", "parameters", "steps", "versions")
-SHOWN_IF_KNOWN = ("upscale_uncorrected_psnr_db", "residual_values")
-"""Further metrics, which evaluations by earlier versions lack."""
 
 TIMELAPSE_BYTES = 24 << 20
 """Maximum bytes of time-lapses that are embedded in a page; further ones are linked as files."""
@@ -50,20 +43,27 @@ COLOURS = 8
 """Number of series colours that the page defines; further networks reuse them."""
 
 
-@dataclass(frozen=True)
-class NetworkFiles:
-    """The files of a network that the report shows."""
+@dataclass(eq=False)
+class Network:
+    """One network on one image, and what the page shows of it."""
 
     folder: Path  # ``results/{image}/{field}``
+    numbers: dict[str, Any]  # its metrics, with at least the keys `SHOWN`
     kind: str | None  # the type of its field, if that is known
-    training_image: Path  # the reduced overview for an image with tiles
-    history: Path | None
-    timelapses: Sequence[Path]
     linked: Sequence[str]  # the names of its files that the page links to
+    colour: int = 0  # number of its series colour, the same wherever it appears
+    # data URIs
+    redraw: str = ""
+    crop: str = ""
+    timelapse: str | None = None  # data URI of its time-lapse, or its path relative to the page
 
     @property
-    def metrics(self) -> Path:
-        return self.folder / "metrics.json"
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def image(self) -> str:
+        return self.folder.parent.name
 
     @property
     def comparison(self) -> Path:
@@ -72,21 +72,20 @@ class NetworkFiles:
         """
         return self.folder / "comparison"
 
+    @property
+    def training_image(self) -> Path:
+        """The training image, or its reduced overview if it has tiles."""
+        name = "overview.png" if "tiles" in self.numbers else "resized.png"
+        return self.folder.parent / name
 
-@dataclass(frozen=True)
-class ShownNetwork:
-    """One network on one image."""
+    @property
+    def timelapse_name(self) -> str | None:
+        return next((name for name in TIMELAPSES if name in self.linked), None)
 
-    name: str
-    colour: int  # number of its series colour, the same wherever it appears
-    numbers: dict[str, Any]  # its metrics
-    # data URIs
-    redraw: str
-    crop: str
-    timelapse: str | None  # data URI of its time-lapse, or its path relative to the page
-    timelapse_is_video: bool  # whether the time-lapse is a video; else it is an animated image
-    kind: str | None  # the type of its field
-    links: list[tuple[str, str]]  # labels of its files, and their paths relative to the page
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """The labels of its files, and their paths relative to the page."""
+        return [(_in_words(name), self.path_to(name)) for name in self.linked]
 
     @property
     def view(self) -> str | None:
@@ -100,17 +99,17 @@ class ShownNetwork:
         return self.numbers["psnr_db"] if redraw_db is None else redraw_db
 
     @property
-    def plain_db(self) -> float | None:
-        known = [self.numbers[f"upscale_{name}_psnr_db"] for name in ENLARGEMENTS]
-        return None if None in known else max(known)
-
-    @property
     def gain_db(self) -> float | None:
-        return None if self.plain_db is None else self.score_db - self.plain_db
+        """The gain over the best plain enlargement, if there are any."""
+        plain_db = [self.numbers[f"upscale_{name}_psnr_db"] for name in ENLARGEMENTS]
+        return None if None in plain_db else self.score_db - max(plain_db)
+
+    def path_to(self, name: str) -> str:
+        """Return the URL of one of its files relative to the page."""
+        return quote(f"{self.image}/{self.name}/{name}")
 
 
-@dataclass(frozen=True)
-class Enlargement:
+class Enlargement(NamedTuple):
     """An enlargement without a network; `image` and `crop` are data URIs."""
 
     name: str
@@ -133,9 +132,9 @@ class ImageSection:
     # width and height in pixels
     size: tuple[int, int]
     source_size: tuple[int, int]
-    crop_place: tuple[float, float, float, float]
+    crop_place: list[float]
     """Left, top, width and height of the crop, in percent of the image's sides."""
-    networks: list[ShownNetwork]  # in the order of the settings
+    networks: list[Network]  # in the order of the settings
     enlargements: list[Enlargement]  # empty if there is no larger source
     curves: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
 
@@ -144,11 +143,11 @@ class ImageSection:
         return words_of(self.name)
 
     @property
-    def best(self) -> ShownNetwork:
+    def best(self) -> Network:
         return max(self.networks, key=lambda network: network.score_db)
 
     @property
-    def winner(self) -> ShownNetwork | None:
+    def winner(self) -> Network | None:
         """The best of several networks, if it is better than every filter."""
         gain_db = self.best.gain_db
         is_better = gain_db is None or gain_db >= LEAST_GAIN_DB
@@ -175,77 +174,82 @@ class ImageSection:
         return choose(known, default=None)
 
 
-def gather(networks: Iterable[NetworkFiles]) -> list[ImageSection]:
+def gather(networks: Iterable[Network]) -> list[ImageSection]:
     """Read the displayed contents of all networks, grouped by image."""
     timelapse_bytes = 0
     colours: dict[str, int] = {}
-    of_images: dict[str, list[NetworkFiles]] = {}
-    for files in networks:
-        of_images.setdefault(files.folder.parent.name, []).append(files)
-        colours.setdefault(files.folder.name, len(colours) % COLOURS)
-
-    def timelapse(path: Path) -> str:
-        nonlocal timelapse_bytes
-        timelapse_bytes += path.stat().st_size
-        return file_uri(path) if timelapse_bytes <= TIMELAPSE_BYTES else _where(path)
-
-    def network(files: NetworkFiles, redraw: tuple[str, str]) -> ShownNetwork:
-        films = sorted(files.timelapses, key=lambda p: TIMELAPSE_PREFERENCE.index(p.suffix))
-        return ShownNetwork(
-            name=files.folder.name,
-            colour=colours[files.folder.name],
-            numbers=read_own_metrics(files.metrics, SHOWN),
-            redraw=redraw[0],
-            crop=redraw[1],
-            timelapse=timelapse(films[0]) if films else None,
-            timelapse_is_video=bool(films) and films[0].suffix == ".mp4",
-            kind=files.kind,
-            links=[(_in_words(name), _where(files.folder / name)) for name in files.linked],
-        )
-
-    sections = []
-    for number, (name, own) in enumerate(of_images.items()):
-        comparison, trained_on = own[0].comparison, own[0].training_image
-        enlarged = (comparison / "source.png").exists()
-        source_path = comparison / "source.png" if enlarged else trained_on
-        source, image = read_made_image(source_path), read_made_image(trained_on)
-        box = most_detailed_box(source.values(), round(source.width / image.width))
-        plain = {key: comparison / f"{key}.png" for key in ENLARGEMENTS if enlarged}
-        redraws = [files.comparison / "redraw.png" for files in own]
-        uris = overviews_and_crops({trained_on, source_path, *redraws, *plain.values()}, box)
-        shown = [network(files, uris[redraw]) for files, redraw in zip(own, redraws, strict=True)]
-        size, numbers = (image.width, image.height), shown[0].numbers
-        if "tiles" in numbers:  # the training image that was read is only an overview
-            size = (numbers["width"], numbers["height"])
-        sections.append(
-            ImageSection(
-                name=name,
-                thumbnail=thumbnail_uri(trained_on),
-                training_image=uris[trained_on][0],
-                source=uris[source_path][0],
-                source_crop=uris[source_path][1],
-                mode=MODES[image.mode],
-                size=size,
-                source_size=(source.width, source.height) if enlarged else size,
-                crop_place=_in_percent(box, source.width, source.height),
-                networks=shown,
-                enlargements=[
-                    Enlargement(ENLARGEMENTS[key], numbers[f"upscale_{key}_psnr_db"], *uris[path])
-                    for key, path in plain.items()
-                ],
-                curves=_curves(number, shown, own),
-            )
-        )
-    return sections
+    of_images: dict[str, list[Network]] = {}
+    for network in networks:
+        of_images.setdefault(network.image, []).append(network)
+        network.colour = colours.setdefault(network.name, len(colours) % COLOURS)
+        if name := network.timelapse_name:
+            path = network.folder / name
+            timelapse_bytes += path.stat().st_size
+            is_embedded = timelapse_bytes <= TIMELAPSE_BYTES
+            network.timelapse = file_uri(path) if is_embedded else network.path_to(name)
+    return [
+        _section(f"picture-{number}", name, own)
+        for number, (name, own) in enumerate(of_images.items())
+    ]
 
 
-def _where(path: Path) -> str:
-    """Return the URL of a network's file relative to the folder of results."""
-    depth = 4 if path.parent.name.startswith("pyramid") else 3
-    return "/".join(map(quote, path.parts[-depth:]))
+def _section(key: str, name: str, networks: list[Network]) -> ImageSection:
+    """Read the images of a section, and the histories of its networks."""
+    first = networks[0]
+    trained_on, numbers = first.training_image, first.numbers
+    source_path = first.comparison / "source.png"
+    if not (is_larger := source_path.exists()):
+        source_path = trained_on
+    source, image = read_made_image(source_path), read_made_image(trained_on)
+    box = most_detailed_box(source.values(), round(source.width / image.width))
+    plain = {kind: first.comparison / f"{kind}.png" for kind in ENLARGEMENTS if is_larger}
+    redraws = [network.comparison / "redraw.png" for network in networks]
+    uris = overviews_and_crops({trained_on, source_path, *redraws, *plain.values()}, box)
+    for network, path in zip(networks, redraws, strict=True):
+        network.redraw, network.crop = uris[path]
+    size = (image.width, image.height)
+    if "tiles" in numbers:  # the training image that was read is only an overview
+        size = (numbers["width"], numbers["height"])
+    left, top, right, bottom = box
+    sides = 2 * (source.width, source.height)
+    place = zip((left, top, right - left, bottom - top), sides, strict=True)
+    return ImageSection(
+        name=name,
+        thumbnail=thumbnail_uri(trained_on),
+        training_image=uris[trained_on][0],
+        source=uris[source_path][0],
+        source_crop=uris[source_path][1],
+        mode=MODES[image.mode],
+        size=size,
+        source_size=(source.width, source.height) if is_larger else size,
+        crop_place=[round(100 * part / side, 3) for part, side in place],
+        networks=networks,
+        enlargements=[
+            Enlargement(ENLARGEMENTS[kind], numbers[f"upscale_{kind}_psnr_db"], *uris[path])
+            for kind, path in plain.items()
+        ],
+        curves=_curves(key, networks),
+    )
+
+
+def _curves(key: str, networks: list[Network]) -> list[tuple[str, Markup]]:
+    """Return the plots of the trainings, over steps and over time; none without a training."""
+    trained = []
+    for network in networks:
+        if network.numbers["steps"] is not None:
+            path = network.folder / "history.csv"
+            require_recorded(path, network.numbers, path.with_name("metrics.json"))
+            trained.append((network.colour, read_history(path)))
+
+    def plot(column: str, label: str) -> tuple[str, Markup]:
+        curves = [Curve(colour, table[column], table["psnr_db"]) for colour, table in trained]
+        return label, inline_svg(learning_curves(curves, label), f"{key}-{column}")
+
+    return [plot("step", "steps"), plot("seconds", "seconds of training")] if trained else []
 
 
 def _in_words(name: str) -> str:
+    """Return the label of a file of a network."""
     if name.startswith("pyramid"):
         return "zoom"
     stem, _, suffix = name.rpartition(".")
@@ -257,33 +261,3 @@ def _in_words(name: str) -> str:
         "timelapse": f"time-lapse, {suffix}",
     }
     return words.get(kind, "weights")
-
-
-def _in_percent(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
-    left, top, right, bottom = box
-    return (
-        round(100 * left / width, 3),
-        round(100 * top / height, 3),
-        round(100 * (right - left) / width, 3),
-        round(100 * (bottom - top) / height, 3),
-    )
-
-
-def _curves(
-    number: int, networks: list[ShownNetwork], own: list[NetworkFiles]
-) -> list[tuple[str, Markup]]:
-    learned = []
-    for network, files in zip(networks, own, strict=True):
-        if files.history is not None:
-            require_recorded(files.history, network.numbers, files.metrics)
-            learned.append((network, read_history(files.history)))
-    if not learned:
-        return []
-
-    def plot(column: str, label: str) -> tuple[str, Markup]:
-        curves = [
-            Curve(shown.colour, history[column], history["psnr_db"]) for shown, history in learned
-        ]
-        return label, inline_svg(learning_curves(curves, label), f"{column}{number}")
-
-    return [plot("step", "steps"), plot("seconds", "seconds of training")]

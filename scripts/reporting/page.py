@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup, escape
 
+from neuralfield.images.metrics import IDENTICAL_DB
 from neuralfield.system.files import write_atomically
 from neuralfield.system.input_files import read_json
 from neuralfield.viewing.template import load_template
@@ -18,7 +19,6 @@ NOTHING = "–"
 def write_page(
     report: Path,
     template: Path,
-    filters: Mapping[str, Callable[..., Any]],
     *,
     metrics: Sequence[Path],
     settings: Mapping[str, Any],
@@ -26,13 +26,11 @@ def write_page(
 ) -> None:
     """Write one HTML file that needs no other files and no internet access.
 
-    Files that the template includes are beside the template; `filters` are the additional filters
-    of this page. `metrics` are the metrics files of all networks on the page: the versions of
-    programs that they name are listed at the end of the page, together with the user's settings.
-    `values` are further values for the template.
+    Files that the template includes are beside the template. `metrics` are the metrics files of all
+    networks on the page: the versions of programs that they name are listed at the end of the page,
+    together with the user's settings. `values` are further values for the template.
     """
-    own = {"breakable": breakable, "count": in_full, "device": device_name, "duration": duration}
-    page = load_template(template, own | dict(filters)).render(
+    page = load_template(template, _FILTERS).render(
         versions=versions(metrics),
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True),
         nothing=NOTHING,
@@ -56,28 +54,14 @@ def breakable(name: str) -> Markup:
     return escape(name).replace("_", Markup("_<wbr>"))
 
 
-def in_percent(value: float | None) -> str:
-    """Format 0.9712 as 97.1%."""
-    return NOTHING if value is None else f"{100 * value:.1f}%"
-
-
-def in_full(value: int | None) -> str:
-    """Format 98752 as 98,752."""
-    return NOTHING if value is None else f"{value:,}"
-
-
-def device_name(name: str | None) -> str:
+def device_name(name: str) -> str:
     """Return the name of a processor or GPU without trademark signs, clock rates and the like."""
-    if name is None:
-        return NOTHING
     plain = re.sub(r"\((R|TM)\)|@.*|\b\d+-Core\b|\b(CPU|Processor)\b", " ", name)
     return " ".join(plain.split())
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """Format a time in a suitable unit: 640 µs, 1.5 ms, 42 s, 3 min 20 s, 5 h 3 min."""
-    if seconds is None:
-        return NOTHING
     if seconds < 60:
         for unit, size in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
             value = seconds / size
@@ -87,3 +71,29 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes}\u00a0min {rest}\u00a0s"
     return f"{minutes // 60}\u00a0h {minutes % 60}\u00a0min"
+
+
+def decibels(value_db: float) -> str:
+    """Format 31.24 as 31.2 dB."""
+    return "identical" if value_db >= IDENTICAL_DB else f"{value_db:.1f}\u00a0dB"
+
+
+def _if_known(form: str | Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return a filter that formats a value, with typographic minus signs, or `NOTHING` for None."""
+    text_of = form.format if isinstance(form, str) else form
+    return lambda value: NOTHING if value is None else text_of(value).replace("-", "−")
+
+
+_FILTERS = {
+    "breakable": breakable,
+    "count": _if_known("{:,}"),  # 98752 as 98,752
+    "db": _if_known(decibels),
+    "device": lambda name: NOTHING if name is None else device_name(name),
+    "duration": _if_known(duration),
+    "fine_db": _if_known("{:.2f}\u00a0dB"),  # 0.0512 as 0.05 dB, for small differences
+    "gain": _if_known("{:+.1f}\u00a0dB"),  # with its sign
+    "number": _if_known("{:.4g}"),  # 1234.5678 as 1235, and 0.012345 as 0.01234
+    "share": _if_known("{:.1%}"),  # 0.9712 as 97.1%
+    "similarity": _if_known("{:.3f}"),  # 0.97812 as 0.978
+    "widths": lambda widths: " × ".join(map(str, widths)) or "none",  # as 16 by 8
+}
