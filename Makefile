@@ -65,8 +65,9 @@ format: $(VENV)/installed-test ## bring all code into its form
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/Snakefile workflow/rules
 
-reference: $(VENV)/installed-test ## write tables in docs/ and comments in config.yaml from the settings' declarations
+reference: $(VENV)/installed-test ## write what is generated in docs/, config.yaml and workflow/files.txt
 	PYTHONPATH=scripts:workflow $(BIN)/python -m config.reference
+	git ls-files config.yaml scripts workflow ':!scripts/neuralfield/command' ':!workflow/resources' ':!workflow/files.txt' > workflow/files.txt
 
 docs: $(VENV)/installed-docs ## build the pages as a site, site/index.html; runs the tutorials
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(CURDIR)/scripts $(BIN)/mkdocs build --quiet

@@ -3,13 +3,13 @@
 conda itself is not needed: a stand-in answers Snakemake's calls.
 """
 
-import os
 import re
 import sys
 import tomllib
 
 import pytest
 import yaml
+from stand_in_conda import install_stand_in_conda
 from test_imports import NEEDED
 from workspace import ROOT, Workspace
 
@@ -51,14 +51,7 @@ def test_every_job_has_an_environment_with_its_packages():
 @pytest.fixture
 def with_conda(tmp_path, monkeypatch):
     """Return a workspace whose commands use the stand-in for conda."""
-    programs = tmp_path / "conda/bin"
-    programs.mkdir(parents=True)
-    source = ROOT / "tests/support/stand_in_conda.py"
-    text = source.read_text(encoding="utf-8").partition("\n")[2]
-    (programs / "conda").write_text(f"#!{sys.executable}\n{text}")
-    (programs / "conda").chmod(0o755)
-    (programs / "activate").write_text('export PATH="$1/bin:$PATH"\n')
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", install_stand_in_conda(tmp_path / "conda"))
     (tmp_path / "work").mkdir()
     return Workspace(tmp_path / "work")
 
