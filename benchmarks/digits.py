@@ -70,7 +70,7 @@ def main(arguments: argparse.Namespace) -> None:
 def _shipped() -> dict[str, Any]:
     """Return the settings of config.yaml, with all defaults."""
     written = yaml.safe_load((ROOT / "config.yaml").read_text())
-    settings = configuration.read_settings(written, lambda place: "config.yaml")
+    settings = configuration.read_settings(written)
     return settings["classifiers"]["digits"]
 
 

@@ -32,7 +32,7 @@ import neuralfield as nf
 from config import sweeps
 from config.configuration import read_settings
 from config.named_files import find_file, find_folder
-from config.precedence import COMMAND_LINE, ConfigLayer, shipped_settings
+from config.sources import Sources
 from neuralfield.command.parsers import parse
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
@@ -108,12 +108,9 @@ def require_valid(settings: dict[str, Any]) -> None:
             Path(folder).mkdir()
             for name in classifier.get("checksums", [*TRAINING, *HELD_OUT]):
                 Path(folder, name).touch()
-    written = yaml.safe_load(yaml.safe_dump(shipped_settings()))
+    written = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     update_config(written, settings)
-    given = read_settings(
-        written, lambda place: COMMAND_LINE, [ConfigLayer(COMMAND_LINE, settings)]
-    )
-    sweeps.expand(given, lambda place: COMMAND_LINE)
+    sweeps.expand(read_settings(written, Sources(given=settings)))
 
 
 def check_yaml(snippet: Snippet) -> None:
@@ -291,7 +288,7 @@ PLANNED = {tuple(words) for words in COMMANDS if words[:2] == ["snakemake", "--c
     "words", sorted(w for w in PLANNED if NOT_HERE.isdisjoint(w)), ids=" ".join
 )
 def test_a_run_is_planned(words: tuple[str, ...], folder: Path):
-    for name in ("Snakefile", "config.yaml", "profiles", "scripts", "workflow"):
+    for name in ("Snakefile", "config.yaml", "profiles", "scripts"):
         (folder / name).symlink_to(ROOT / name)
     check_command([*words])  # creates the image that a reader would have
     succeed_in(folder, [sys.executable, "-m", "snakemake", "--dry-run", *words[1:]])

@@ -6,7 +6,7 @@ from config.configuration import Problems, read_settings
 
 
 def read(config):
-    return read_settings(config, lambda place: "config.yaml")
+    return read_settings(config)
 
 
 def complaints(config):

@@ -36,8 +36,8 @@ class SweepOfTwoImages:
         sweep = {"fields": ["siren"], "vary": self.vary, "batch": self.batch}
         config = SETTINGS | {"images": self.images, "sweeps": {"s": sweep}}
         config["training"] = SETTINGS["training"] | self.training
-        settings = read_settings(config, lambda place: "config.yaml")
-        swept = expand(settings, lambda place: "config.yaml")
+        settings = read_settings(config)
+        swept = expand(settings)
         fields = all_fields(swept, settings)
         ledger = read_ledger(self.path)
         limits = limits_of(swept, fields, tiled=())

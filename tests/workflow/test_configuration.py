@@ -2,16 +2,17 @@
 
 import copy
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from complaints import changed, complaints, read
 from PIL import Image
+from snakemake.utils import validate
 from workspace import ROOT
 
-from config.configuration import ImageNetwork, Problems, read_schema, runs, source_namer
-from config.precedence import read_layers
+from config.configuration import ImageNetwork, Problems, runs
+from config.schema import SCHEMA_PATH, read_schema
+from config.sources import Sources
 from neuralfield.fields import FIELDS, field_settings
 from neuralfield.fields.siren import Siren
 from neuralfield.images.kind import Kind
@@ -209,17 +210,27 @@ def test_everything_that_is_wrong_is_reported_at_once(written):
     assert len(complaints(written)) == 3
 
 
-def test_names_where_a_setting_was_written(tmp_path):
-    extra = tmp_path / "mine.yaml"
-    extra.write_text("training: {steps: 0}\n")
+def test_names_where_a_setting_was_written():
+    where = Sources(given={"images": {"cub": {"size": 3}}}).where
+    assert where(("images", "cub", "size")) == "--config: images.cub.size"
+    assert where(("images", "cub", "path")) == "--config: images.cub.path"
+    assert where(("render", "sizes")) == "config.yaml: render.sizes"
+    assert where(("images",)) == "--config: images"
 
-    given = SimpleNamespace(config={"images": {"cub": {"size": 3}}}, configfiles=[extra])
-    name_source = source_namer(read_layers(given))
-    assert name_source(("images", "cub", "size")) == "--config"
-    assert name_source(("images", "cub", "path")) == "--config"
-    assert name_source(("training", "steps")) == "mine.yaml"
-    assert name_source(("render", "sizes")) == "config.yaml"
-    assert name_source(("images",)) == "--config"
+
+@pytest.mark.parametrize("path", [ROOT / "config.yaml", *ROOT.glob("config/config.yaml")])
+def test_snakemake_itself_can_check_a_config_with_the_schema(path):
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    checked = copy.deepcopy(config)
+    validate(checked, str(SCHEMA_PATH))
+    assert read(checked)["fields"] == read(config)["fields"]
+
+
+def test_an_image_is_enough(written):
+    for config in ({"image": "tiny.png"}, {"images": {"one": {"path": "tiny.png"}}}):
+        validate(copy.deepcopy(config), str(SCHEMA_PATH))
+        assert [*read(config)["fields"]] == ["siren", "siren_footprint"]
+        assert [*read(config | {"preset": "fast"})["fields"]] == ["fast"]
 
 
 @pytest.mark.parametrize("kind", sorted(FIELDS))

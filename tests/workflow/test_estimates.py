@@ -24,7 +24,7 @@ def field(tmp_path, monkeypatch):
     def make(training, **settings):
         described = {"type": "siren", "width": 256} | settings
         config = SETTINGS | {"fields": {"one": described}, "training": training}
-        return read_settings(config, lambda place: "config.yaml")["fields"]["one"]
+        return read_settings(config)["fields"]["one"]
 
     return make
 

@@ -8,9 +8,6 @@ import yaml
 from snippets import snippets
 from workspace import ROOT, SETTINGS, Workspace, succeed_in, without_kernels
 
-from config.configuration import read_settings
-from config.precedence import with_shipped_sections
-
 (FROM_THE_PAGE,) = snippets("docs/snakemake.md", "python")
 FOREIGN = """
 rule count_networks:
@@ -76,13 +73,3 @@ def test_a_prefix_moves_its_results_and_not_its_sources(run):
         assert f'href="{file}"' in page and (folder / "nested/results" / file).exists()
     assert not (folder / "results").exists() and not (folder / "logs").exists()
     assert "Nothing to be done" in snakemake("nf_all", "--config", f"pictures={{{large}}}")
-
-
-def test_what_it_does_not_name_is_as_shipped_but_no_example(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Workspace(tmp_path)
-    found = read_settings(with_shipped_sections({"images": {"own": {"path": "tiny.png"}}}), str)
-    assert [*found["images"]] == ["own"] and [*found["fields"]] == ["siren", "siren_footprint"]
-    assert not found["tables"] and not found["classifiers"]
-    found = read_settings(with_shipped_sections({"image": "tiny.png", "preset": "fast"}), str)
-    assert [*found["images"]] == ["tiny"] and [*found["fields"]] == ["fast"]

@@ -10,28 +10,12 @@ from complaints import complaints, read
 from PIL import Image, ImageDraw
 
 import resize
-from config.own_image import require_same_source, slug
+from config.own_image import slug
 from neuralfield.fields import FieldSettings
 from neuralfield.images import read_facts
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
-from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.image_fit import settings_for, with_choices_for, with_output
-
-
-def test_a_folder_is_not_taken_from_another_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("grey16.png", "grey16.tif"):
-        Image.new("L", (4, 4)).save(name)
-    require_same_source("grey16", "grey16.tif", [])
-    require_same_source("grey16", "grey16.tif", ["./grey16.tif"])
-    require_same_source("grey16", "grey16.tif", ["gone.png"])
-    with pytest.raises(ConfigError) as caught:
-        require_same_source("grey16", "grey16.tif", ["grey16.png"])
-    assert str(caught.value) == (
-        "results/grey16: contains the results of grey16.png; expected a folder of its own for"
-        " grey16.tif; add name=grey16-tif to the command, or remove results/grey16"
-    )
 
 
 def line_art() -> Image.Image:
@@ -163,7 +147,7 @@ def test_own_image_has_a_size_and_a_name(written):
     assert (image["size"], image["mode"], image["threshold"]) == ([30, 20], "bilevel", 0.3)
     written |= {"size": "tall", "name": "a/b"}
     messages = complaints(written)
-    assert messages[0].startswith("config.yaml: images: the name 'a/b'; expected a name of 1 to 64")
+    assert messages[0].startswith("config.yaml: name: the name 'a/b'; expected a name of 1 to 64")
     assert messages[1].startswith("config.yaml: size: 'tall'; expected a whole number")
     del written["size"]
     written |= {"tiles": {"size": 100}, "name": "tiled"}

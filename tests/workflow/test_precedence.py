@@ -11,8 +11,8 @@ from snakemake.utils import update_config
 from snakemake_interface_executor_plugins.utils import format_cli_arg
 from workspace import ROOT
 
-from config.configuration import Problems, read_settings, source_namer
-from config.precedence import read_layers
+from config.configuration import Problems, read_settings
+from config.sources import Sources
 from neuralfield.tasks.image.presets import PRESETS
 
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -23,8 +23,7 @@ def read(config, *arguments, files=()):
     given = ConfigSettings(config=parse_config(arguments), configfiles=list(files))
     merged = copy.deepcopy(config)
     update_config(merged, given.overwrite_config)
-    layers = read_layers(given)
-    return read_settings(merged, source_namer(layers), layers)
+    return read_settings(merged, Sources(given=given.overwrite_config))
 
 
 def steps(settings):
@@ -41,16 +40,14 @@ def test_the_first_example_of_the_config_works():
     assert not found["notes"]
 
 
-def test_later_files_win_and_the_command_line_over_them(written, tmp_path):
+def test_the_command_line_wins_even_with_the_value_of_the_file(written, tmp_path):
+    written["training"]["steps"] = 6
     written["fields"]["siren"]["training"] = {"steps": 7}
-    written["fields"]["plain"]["training"] = {"steps": 8}
-    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
-    first.write_text("training: {steps: 1000}\nfields: {plain: {training: {steps: 30}}}\n")
-    second.write_text("fields: {siren: {training: {steps: 40}}}\n")
-    assert steps(read(written, files=[first])) == {"siren": 1000, "plain": 30}
-    assert steps(read(written, files=[first, second])) == {"siren": 40, "plain": 30}
-    found = read(written, "training={steps: 6}", files=[first, second])
-    assert steps(found) == {"siren": 6, "plain": 6}
+    assert steps(read(written)) == {"siren": 7, "plain": 6}
+    assert steps(read(written, "training={steps: 6}")) == {"siren": 6, "plain": 6}
+    own = tmp_path / "own.yaml"
+    own.write_text("training: {steps: 1000}\nfields: {plain: {training: {steps: 30}}}\n")
+    assert steps(read(written, files=[own])) == {"siren": 1000, "plain": 30}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -137,7 +134,7 @@ def test_a_budget_that_is_no_time_is_refused(text, argument):
         read(SHIPPED, argument.format(text))
 
 
-def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
+def test_the_later_of_steps_and_budgets_wins(written):
     written["training"]["budget"] = "2m"
     written["fields"]["plain"]["training"] = {"cpu_budget": 5}
     assert budgets(read(written)) == {"siren": [120, None], "plain": [120, 5]}
@@ -146,9 +143,7 @@ def test_the_later_of_steps_and_budgets_wins(written, tmp_path):
     found = read(written, "training={steps: 30}")
     assert budgets(found) == {"siren": [None, None], "plain": [None, None]}
     assert steps(found) == {"siren": 30, "plain": 30}
-    later = tmp_path / "later.yaml"
-    later.write_text("budget: 9\n")
-    assert budgets(read(written, files=[later])) == {"siren": [9, None], "plain": [9, 5]}
+    assert budgets(read(written, "budget=9")) == {"siren": [9, None], "plain": [9, 5]}
 
 
 def test_a_budget_needs_no_steps_to_warm_up(written):

@@ -28,8 +28,8 @@ def written(tmp_path, monkeypatch):
 
 
 def read(config):
-    settings = read_settings(config, lambda place: "config.yaml")
-    return settings, expand(settings, lambda place: "config.yaml")
+    settings = read_settings(config)
+    return settings, expand(settings)
 
 
 def names(config):

@@ -188,7 +188,7 @@ def test_complaint(tmp_path, monkeypatch, image, complaint):
         "fields": {"siren": {"type": "siren"}},
     }
     with pytest.raises(Problems) as caught:
-        read_settings(settings, lambda place: "config.yaml")
+        read_settings(settings)
     (error,) = caught.value.errors
     assert f"config.yaml: images.slope.{complaint}" in str(error) and "\n" not in str(error)
 
@@ -199,10 +199,10 @@ def test_only_images_that_are_read_as_a_whole_have_a_limit(tmp_path, monkeypatch
     image.save("slope.png")
     image.save("turned.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0")
     settings = {"fields": {"siren": {"type": "siren"}}, "max_megapixels": 0.001}
-    read_settings(settings | {"images": {"slope": TILES}}, lambda place: "config.yaml")
+    read_settings(settings | {"images": {"slope": TILES}})
     turned = settings | {"images": {"slope": TILES | {"path": "turned.jpg"}}}
     with pytest.raises(Problems, match=r"not stored row by row.*at most 0.001 million"):
-        read_settings(turned, lambda place: "config.yaml")
+        read_settings(turned)
 
 
 def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
     Path("model.json").write_text("{}")
     fields = {"old": {"type": "imported", "path": "model.json"}}
     with pytest.raises(Problems, match="'old' is imported; expected only fields that are trained"):
-        read_settings({"images": {"slope": TILES}, "fields": fields}, lambda place: "config.yaml")
+        read_settings({"images": {"slope": TILES}, "fields": fields})
 
 
 MEASURED = r"""

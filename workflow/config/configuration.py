@@ -1,7 +1,7 @@
 """Conversion of config.yaml and the command line into complete, validated settings."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,33 +14,18 @@ from config.named_files import (
     require_file,
     result_of_itself,
 )
-from config.own_image import (
-    TAKEN_NAMES,
-    adopt_own_image,
-    name_source_beside_image,
-    place_beside_image,
-)
+from config.own_image import TAKEN_NAMES, adopt_own_image
 from config.precedence import (
-    COMMAND_LINE,
-    ConfigLayer,
     adopt_budget,
     adopt_preset,
     leave_out_examples,
-    let_later_layers_win,
+    let_the_command_line_win,
     settings_without_effect,
 )
 from config.schema import read_schema, with_defaults
+from config.sources import COMMAND_LINE, ONE_FILE, Sources, WhereIs
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
-from config.wording import (
-    Place,
-    Problems,
-    WhereIs,
-    as_written,
-    errors_in,
-    in_words,
-    name_place,
-    without_repetition,
-)
+from config.wording import Problems, as_written, errors_in, in_words
 from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.durations import seconds_of
 from neuralfield.system.errors import ConfigError, did_you_mean
@@ -65,16 +50,12 @@ class ImageNetwork(NamedTuple):
     field: str
 
 
-def read_settings(
-    config: Mapping[str, Any],
-    name_source: Callable[[Place], str],
-    layers: Sequence[ConfigLayer] = (),
-) -> dict[str, Any]:
+def read_settings(config: Mapping[str, Any], sources: Sources = ONE_FILE) -> dict[str, Any]:
     """Check the settings that the user wrote and fill in the defaults.
 
-    `config` is Snakemake's merged configuration of config.yaml and the command line; `layers` are
-    the layers returned by `precedence.read_layers`. The section `training` of a layer wins over the
-    settings of single networks in earlier layers.
+    `config` is Snakemake's merged configuration of the config file and the command line. If the
+    command line sets a value in the section `training`, it wins over the settings of single
+    networks in the file.
 
     The returned sections are in the schema's order, so that moving lines in config.yaml changes
     nothing. Paths are those of the files that were found; the `training` of a field is the section
@@ -83,41 +64,31 @@ def read_settings(
     rate was chosen automatically, and ``notes``, messages to the user about automatic choices and
     about settings that have no effect.
     """
-    written = _tidied(config)
-    assert isinstance(written, dict)
     errors = [
-        ConfigError(f"{layer.name}: {key}", "nothing", "a value after the =", f"write {key}=VALUE")
-        for layer in layers
-        if layer.name == COMMAND_LINE
-        for key, value in layer.content.items()
+        ConfigError(
+            f"{COMMAND_LINE}: {key}", "nothing", "a value after the =", f"write {key}=VALUE"
+        )
+        for key, value in sources.given.items()
         if value is None
     ]
-    layers = [ConfigLayer(layer.name, _tidied(layer.content)) for layer in layers]
+    written, given = _tidied(config), _tidied(sources.given)
     notes: list[str] = []
     own_image, preset = written.get("image"), adopt_preset(written)
-    errors += list(adopt_own_image(written, name_source, preset is not None, notes))
-    if own_image:
-        name_source = name_source_beside_image(name_source)
-    else:
-        notes += leave_out_examples(written, layers)
-    adopt_budget(written, layers)
-    let_later_layers_win(written, layers)
-
-    def where_is(place: Place) -> str:
-        written_at = place_beside_image(place) if own_image else place
-        return name_place(written_at, name_source)
-
+    sources = Sources(sources.file, given, has_own_image=bool(own_image))
+    errors += adopt_own_image(written, sources, preset is not None, notes)
+    notes += [] if own_image else leave_out_examples(written, sources)
+    adopt_budget(written, given)
+    let_the_command_line_win(written, sources)
     for error in errors_in(written, read_schema()):
-        errors += in_words(error, where_is, whole=written)
+        errors += in_words(error, sources.where, whole=written)
     if errors:
-        raise Problems(without_repetition(errors))
+        raise Problems(errors)
     settings = with_defaults(written, read_schema())
     own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
     _resolve(settings)
-    errors = list(_disagreements(settings, own_keys, where_is))
-    if errors:
-        raise Problems(without_repetition(errors))
-    notes += settings_without_effect(written, layers, settings, own_keys, name_source)
+    if errors := list(_disagreements(settings, own_keys, sources.where)):
+        raise Problems(errors)
+    notes += settings_without_effect(written, settings, own_keys, sources)
     own_name = own_image and next(iter(settings["images"]))
     return settings | {"notes": notes, "own_image": own_name, "named_preset": preset}
 
@@ -157,29 +128,6 @@ def runs(settings: Mapping[str, Any]) -> list[ImageNetwork]:
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the networks that are trained here, not imported."""
     return [name for name, field in settings["fields"].items() if field["type"] != "imported"]
-
-
-def source_namer(layers: Sequence[ConfigLayer]) -> Callable[[Place], str]:
-    """Return a function that returns the source of a setting, for messages."""
-
-    def name_source(place: Place) -> str:
-        # a missing key is reported for the source that has its neighbouring keys
-        for wanted in (place, place[:-1]):
-            for layer in reversed(layers):
-                if wanted and _holds(layer.content, wanted):
-                    return layer.name
-        return "config.yaml"
-
-    return name_source
-
-
-def _holds(content: Any, place: Place) -> bool:
-    for step in place:
-        try:
-            content = content[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
 
 
 def _tidied(value: Any, key: str = "") -> Any:

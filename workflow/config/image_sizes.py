@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from config.wording import Place, WhereIs, as_written
+from config.sources import Place, WhereIs
+from config.wording import as_written
 from neuralfield.images.image import ImageShape, target_size
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, NeuralfieldError

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from config.wording import WhereIs
+from config.sources import WhereIs
 from neuralfield.images import Header, read_header
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import ConfigError, NeuralfieldError

@@ -2,21 +2,19 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from config.named_files import require_file
-from config.wording import Place, as_written, name_place
+from config.sources import BESIDE_IMAGE, Sources, mapping
+from config.wording import as_written
 from neuralfield.images.image import target_size, usual_size_px
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import ConfigError, InputError
 
 TAKEN_NAMES = ("tables", "classifiers")
 """Folders in results/ that are not the folder of an image."""
-
-KEYS = ("size", "mode", "threshold", "filter", "tiles")
-"""Settings of an image that may be given beside ``image``; so may its ``name``."""
 
 _PRESETS = (
     "{path}: preset=line_art for a drawing and preset=quality for a photograph are better than the"
@@ -32,7 +30,7 @@ def slug(text: str) -> str:
 
 
 def adopt_own_image(
-    written: dict[str, Any], name_source: Callable[[Place], str], has_preset: bool, notes: list[str]
+    written: dict[str, Any], sources: Sources, has_preset: bool, notes: list[str]
 ) -> Iterator[ConfigError]:
     """Replace the images listed under ``images`` by the image given by ``image``, in place.
 
@@ -40,20 +38,24 @@ def adopt_own_image(
     """
     path = written.get("image")
     if path is None:
-        for key in (key for key in (*KEYS, "name") if key in written):
-            where, value = name_place((key,), name_source), as_written(written.pop(key))
+        for key in (key for key in (*BESIDE_IMAGE, "name") if key in written):
+            found = f"{as_written(written.pop(key))} without an image"
             expected = "the setting together with image="
             remedy = "add image=photo.jpg, or set it for an image under `images`"
-            yield ConfigError(where, f"{value} without an image", expected, remedy)
+            yield ConfigError(sources.where((key,)), found, expected, remedy)
         return
     if not isinstance(path, str) or not path:
         return
     image: dict[str, Any] = {"path": path}
-    image |= {key: written.pop(key) for key in KEYS if key in written}
-    where = name_place(("image",), name_source)
+    image |= {key: written.pop(key) for key in BESIDE_IMAGE if key in written}
+    name = slug(Path(path).stem)
+    name = str(written.pop("name", f"{name}-picture" if name in TAKEN_NAMES else name))
+    where = sources.where(("image",))
     shape = None
     try:
-        shape = image_size(require_file(path, where, "an image"))
+        file = require_file(path, where, "an image")
+        shape = image_size(file)
+        require_same_source(name, file)
     except ConfigError as error:
         yield error
     except InputError as error:
@@ -61,49 +63,33 @@ def adopt_own_image(
     usual = usual_size_px(*shape) if shape and not {"size", "tiles"} & set(image) else None
     if usual is not None:
         image["size"] = usual
-    name = slug(Path(path).stem)
-    name = str(written.pop("name", f"{name}-picture" if name in TAKEN_NAMES else name))
     written["images"] = {name: image}
     del written["image"]
     if shape:
         notes.append(_described(path, shape, image))
         if not has_preset:
             notes.append(_PRESETS.format(path=path, name=name))
-    sweeps = written.get("sweeps")
-    for sweep in sweeps.values() if isinstance(sweeps, Mapping) else ():
+    for sweep in mapping(written.get("sweeps")).values():
         _forget_images(sweep)
 
 
-def place_beside_image(place: Place) -> Place:
-    """Return the place where the user wrote a setting of the image that ``image`` names."""
-    if place[:1] != ("images",) or not place[2:]:
-        return place
-    return place[2:] if place[2] in KEYS else ("image",)
-
-
-def name_source_beside_image(name_source: Callable[[Place], str]) -> Callable[[Place], str]:
-    """Return a function that also names the source of the settings given beside ``image``."""
-
-    def name(place: Place) -> str:
-        if place[:1] == ("images",):
-            return name_source((place[2],) if place[2:] and place[2] in KEYS else ("image",))
-        return name_source(place)
-
-    return name
-
-
-def require_same_source(name: str, path: str, earlier_inputs: Iterable[str]) -> None:
+def require_same_source(name: str, path: Path) -> None:
     """Refuse to use results/{name} if it has the results of another image file that still exists.
 
-    `earlier_inputs` has the file that results/{name}/resized.png was made from, if it was made.
+    The log of the earlier job names that file.
     """
-    for earlier in earlier_inputs:
-        if not Path(earlier).exists() or Path(earlier).samefile(path):
-            continue
-        own = slug(Path(path).name.replace(".", "-"))
+    if not Path(f"results/{name}/resized.png").exists():
+        return
+    try:
+        log = Path(f"logs/{name}/resize.log").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return
+    named = re.search(r"^[\d:]+ (.+): trained (?:as|with) ", log, re.MULTILINE)
+    if named and Path(named[1]).exists() and not path.samefile(named[1]):
+        own = slug(path.name.replace(".", "-"))
+        found, expected = f"contains the results of {named[1]}", f"a folder of its own for {path}"
         remedy = f"add name={own} to the command, or remove results/{name}"
-        found = f"contains the results of {earlier}"
-        raise ConfigError(f"results/{name}", found, f"a folder of its own for {path}", remedy)
+        raise ConfigError(f"results/{name}", found, expected, remedy)
 
 
 def _described(path: str, shape: tuple[int, int], image: Mapping[str, Any]) -> str:

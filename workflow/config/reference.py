@@ -1,6 +1,7 @@
 """Writes what documents say of settings from the settings' declarations: ``make reference``.
 
-In config.yaml these are the lists below lines like ``# Keys of an image:``, and the comments of the
+First it writes the schema, see declarations.py, of which the others are made. In config.yaml these
+are the lists below lines like ``# Keys of an image:``, and the comments of the
 keys of sections; on pages, the tables below comments like ``<!-- keys of siren -->``.
 """
 
@@ -14,12 +15,15 @@ from typing import Any
 
 import yaml
 
-from config.schema import read_schema, resolved
+from config.declarations import schema_text
+from config.schema import SCHEMA_PATH, read_schema, resolved
 from neuralfield.fields import FIELDS
 from neuralfield.system.settings import any_of
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("config.yaml", *(f"docs/{page}.md" for page in ("fields", "tables", "classifier")))
+_SCHEMA = str(SCHEMA_PATH.relative_to(ROOT))
+_PAGES = ("docs/fields.md", "docs/tables.md", "docs/classifier.md")
+DOCUMENTS = (_SCHEMA, "config.yaml", *_PAGES)
 
 _COLUMNS = 105
 _SECTIONS = "training|render|timelapse|evaluate|edges"
@@ -32,8 +36,10 @@ Rule = Mapping[str, Any]
 
 def updated(name: str) -> str:
     """Return the text of a document with what the declarations say today."""
+    if name == _SCHEMA:
+        return schema_text(yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["fields"])
     text = (ROOT / name).read_text(encoding="utf-8")
-    if name != "config.yaml":
+    if name in _PAGES:
         listed: set[tuple[str, str]] = set()
         text = re.sub(r"<!-- all fields -->\n(?:\|.*\n)*", _fields, text)
         table = partial(_table, listed)
@@ -119,7 +125,7 @@ def _listed(rules: Mapping[str, Rule]) -> Iterator[str]:
         first, *others = _wrapped(_text(rule), _COLUMNS - 6 - width)
         yield f"{key:<{width}}{first}"
         yield from (" " * width + line for line in others)
-        if "properties" in resolved(rule) and rule["$ref"] != "#/$defs/training":
+        if "properties" in resolved(rule) and rule["$ref"] != "#/$defs/changes_of_training":
             yield from (f"  {line}" for line in _listed(_keys(Path(rule["$ref"]).name)))
 
 

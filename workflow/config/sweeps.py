@@ -1,24 +1,16 @@
 """Sweeps: lists of images x fields x settings; each combination is trained as one network."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
 from config.configuration import ImageNetwork, trained_fields
 from config.schema import read_schema
+from config.sources import ONE_FILE, Place, Sources, WhereIs
 from config.task_settings import outside_their_limits
-from config.wording import (
-    Place,
-    Problems,
-    WhereIs,
-    errors_in,
-    in_words,
-    name_place,
-    without_repetition,
-)
+from config.wording import Problems, errors_in, in_words
 from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import AUTO
@@ -78,19 +70,18 @@ class Sweep:
     batch: int  # how many of its runs may be trained in one job
 
 
-def expand(settings: Mapping[str, Any], name_source: Callable[[Place], str]) -> list[Sweep]:
+def expand(settings: Mapping[str, Any], sources: Sources = ONE_FILE) -> list[Sweep]:
     """Return the networks and runs of every sweep.
 
     The name of a combination depends only on the combination: two sweeps that contain it share one
     network, and adding a value to a list does not change existing combinations.
     """
-    where_is = partial(name_place, name_source=name_source)
     sweeps, errors = [], []
     for name, sweep in settings["sweeps"].items():
-        found = without_repetition(list(_mistakes(name, sweep, settings, where_is)))
+        found = list(_mistakes(name, sweep, settings, sources.where))
         if not found:
             sweeps.append(_expanded(name, sweep, settings))
-            found = list(_refusals(sweeps[-1], settings, where_is))
+            found = list(_refusals(sweeps[-1], settings, sources.where))
         errors += found
     if errors:
         raise Problems(errors)

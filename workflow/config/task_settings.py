@@ -2,22 +2,23 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from config.named_files import find_folder, missing_file, result_of_itself
-from config.wording import WhereIs, as_written
+from config.schema import read_schema
+from config.sources import WhereIs
+from config.wording import as_written
 from neuralfield.system.errors import ConfigError, InputError
-from neuralfield.system.settings import settings_of
 from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING, find_files
-from neuralfield.tasks.training_settings import ImageExecution, ImageTraining
 
-_LIMITS = {
-    key: declared.limited_by
-    for cls in (ImageTraining, ImageExecution)
-    for key, declared in settings_of(cls).items()
-    if declared.limited_by
-}
+
+@cache
+def _limits() -> dict[str, str]:
+    """Return the settings that another setting limits, and the names of these others."""
+    rules = read_schema()["$defs"]["training"]["properties"]
+    return {key: rule["x-limited-by"] for key, rule in rules.items() if "x-limited-by" in rule}
 
 
 def outside_their_limits(
@@ -28,7 +29,7 @@ def outside_their_limits(
     `where` returns the place of a setting, given its name and the name of the setting that limits
     it.
     """
-    for key, limit_key in _LIMITS.items():
+    for key, limit_key in _limits().items():
         if limit_key == "steps" and "budget" in training:
             continue  # a budget shortens a warm-up
         if training.get(key, 0) > training.get(limit_key, math.inf):

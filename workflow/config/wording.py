@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -11,22 +11,20 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from config.schema import read_schema, resolved
+from config.sources import Place, WhereIs
 from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import any_of, number_in_words
 
-Place = tuple[str | int, ...]
-"""The path to a value: keys of mappings and indices of lists, from the top level."""
-
-WhereIs = Callable[[Place], str]
-"""A function that returns the beginning of a message, the place of a setting: see `name_place`."""
-
 
 class Problems(Exception):
-    """All errors in the settings, one line each."""
+    """All errors in the settings, one line each, but one for each place and value.
 
-    def __init__(self, errors: list[ConfigError]) -> None:
-        self.errors = errors
-        super().__init__("\n".join(str(error) for error in errors))
+    A value of the wrong type violates several rules at once.
+    """
+
+    def __init__(self, errors: Iterable[ConfigError]) -> None:
+        self.errors = [*{(error.where, str(error.found)): error for error in errors}.values()]
+        super().__init__("\n".join(map(str, self.errors)))
 
 
 def _is_integer(_: Any, value: Any) -> bool:
@@ -66,17 +64,16 @@ def in_words(
     value: Any = error.instance
     if error.validator == "additionalProperties":
         known = list(rule["properties"])
-        beside_image = () if place else read_schema()["$defs"]["image"]["properties"]
         for key in value:
             if key not in known:
                 home = _home(place, key, whole or {})
-                guess = did_you_mean(key, [*known, *beside_image])
+                guess = did_you_mean(key, known)
                 yield _unknown_key(key, value[key], known, guess, where_is((*place, key)), home)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
             if key not in value:
-                missing = resolved(rule["properties"][key])
+                missing = resolved(rule.get("properties", read_schema()["properties"])[key])
                 remedy = missing.get("x-remedy", rule.get("x-remedy", ""))
                 yield ConfigError(where_is((*place, key)), "missing", expectation(missing), remedy)
     elif "propertyNames" in error.absolute_schema_path:
@@ -174,13 +171,3 @@ def as_written(value: Any) -> str:
 def _as_yaml(value: Any) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()
     return text.removesuffix("...").strip()
-
-
-def name_place(place: Place, name_source: Callable[[Place], str]) -> str:
-    """Return the source and the place of a value for messages: ``config.yaml: images.cub.size``."""
-    return f"{name_source(place)}: {'.'.join(str(step) for step in place)}"
-
-
-def without_repetition(errors: list[ConfigError]) -> list[ConfigError]:
-    """Keep one error per place: a value of the wrong type violates several rules at once."""
-    return list({(error.where, str(error.found)): error for error in errors}.values())

@@ -11,8 +11,6 @@ from terminal.screen import take_over
 if workflow.is_main_process:
     has_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     startup.require_packages(has_conda=has_conda)
-    if Path(sys.argv[0]).name in ("snakemake", "__main__.py"):
-        require_given_once(sys.argv[1:])
     # as a module, this workflow leaves the terminal and the locks to the importing workflow
     screen = None if IS_MODULE else take_over(logger, workflow)
     cleared = False
@@ -31,7 +29,8 @@ if not IS_MODULE:
     startup.leave_out_pandas()
     startup.let_ctrl_c_end_imports()
 
-from config import configuration, named_files, own_image, precedence, sweeps
+from config import configuration, named_files, sweeps
+from config.sources import Sources
 from jobs import batches, estimates, manifest, orphans, recovery
 from jobs.inputs import Inputs
 from jobs.needs import Needs
@@ -41,14 +40,9 @@ from neuralfield.system.device_claim import total_memory_mb
 from neuralfield.version import ENGINE_VERSION
 
 try:
-    if IS_MODULE:  # the command line and the config files belong to the importing workflow
-        name_source, layers = lambda place: "config of the module neuralfield", []
-        config = precedence.with_shipped_sections(config)
-    else:
-        layers = precedence.read_layers(workflow.config_settings)
-        name_source = configuration.source_namer(layers)
-    SETTINGS = configuration.read_settings(config, name_source, layers)
-    PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, name_source))
+    SOURCES = Sources("config of the module neuralfield" if IS_MODULE else "config.yaml", GIVEN)
+    SETTINGS = configuration.read_settings(config, SOURCES)
+    PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, SOURCES))
 except configuration.Problems as problems:
     raise startup.UserError(str(problems))
 
@@ -129,15 +123,6 @@ def write_new_batches():
     """Write new batches to the ledger, so that other processes know the batch of each network."""
     with startup.user_errors():
         batches.append(batches.LEDGER, NEW_BATCHES, LEDGER)
-
-
-def require_own_image_folder():
-    """Raise `UserError` if the results folder of the image= image has those of another image."""
-    for job in workflow.dag.jobs if config["own_image"] else ():
-        if job.rule.name == "resize":
-            earlier = workflow.persistence.input(job.output.resized) or ()
-            with startup.user_errors():
-                own_image.require_same_source(job.wildcards.image, job.input.image, earlier)
 
 
 def shown(path, caption, category, **labels):

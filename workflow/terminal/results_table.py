@@ -53,7 +53,7 @@ def show(workflow: Any, screen: "Screen | None", networks: Iterable["ImageNetwor
         print(done.strip())
 
 
-def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> str:
+def report_of_the_others(workflow: Any, where: Callable[[tuple], str]) -> str:
     """Return how to get a report without unreadable images; empty if all images were readable."""
     dag, failed = workflow.dag, workflow.scheduler.failed
     reading = [job for job in dag.jobs if job.rule.name in ("resize", "unpack")]
@@ -65,7 +65,7 @@ def report_of_the_others(workflow: Any, name_source: Callable[[tuple], str]) -> 
     return (
         f"The report needs all images: for a report without {listed(unreadable)}, remove"
         f" {'it' if len(unreadable) == 1 else 'them'} from `images` in"
-        f" {name_source(('images', unreadable[0]))}, and run the same command again."
+        f" {where(('images',)).partition(':')[0]}, and run the same command again."
     )
 
 

@@ -40,9 +40,8 @@ from readable_files import (
 
 from compare import read_table
 from config import configuration
-from config.config_file import require_harmless
+from config.config_file import problem_in
 from jobs import estimates
-from jobs.startup import UserError
 from neuralfield.images import read_facts, read_image, read_pixel_csv
 from neuralfield.rendering.render import render
 from neuralfield.system.checkpoint import load_arrays, save_arrays
@@ -96,11 +95,15 @@ def as_json(strategy: st.SearchStrategy) -> st.SearchStrategy[bytes]:
 
 
 def read_config(path: Path) -> None:
-    require_harmless(path)
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(config, dict):
+    if problem_in(path):
+        return
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError, RecursionError):
         return  # Snakemake reports this
-    found = configuration.read_settings(config, lambda place: "config.yaml")
+    if not isinstance(config, dict):
+        return
+    found = configuration.read_settings(config)
     for image, field in configuration.runs(found):
         if found["fields"][field]["type"] != "imported":
             about = (found["images"][image], found["fields"][field])
@@ -139,7 +142,7 @@ READERS = {
             as_json(changed_within(config_settings())),
             changed_within(config_settings()).map(lambda value: yaml.dump(value).encode()),
         ),
-        (UserError, configuration.Problems),
+        (configuration.Problems,),
     ),
     "picture.json": Reader(
         read_facts,

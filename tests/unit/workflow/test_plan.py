@@ -29,8 +29,8 @@ def plan(tmp_path, monkeypatch) -> Plan:
     workspace.add_table()
     config["tables"]["slope"]["sizes"] = [[4, 2]]
     workspace.add_classifier()
-    settings = read_settings(config, lambda place: "config.yaml")
-    return Plan(settings, expand(settings, lambda place: "config.yaml"))
+    settings = read_settings(config)
+    return Plan(settings, expand(settings))
 
 
 NETWORKS = [
