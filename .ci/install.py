@@ -1,7 +1,8 @@
 """Install the project's dependencies into the environment of this Python; see the Makefile.
 
-Only dependencies are installed: the package itself is used from the checkout. uv installs them in
-seconds, and pip in a minute; pip is used if uv cannot be installed.
+Only dependencies are installed: the package itself is used from the checkout, and Snakemake's
+logger plugin by a link to it. uv installs them in seconds, and pip in a minute; pip is used if uv
+cannot be installed.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
+LOGGER_PLUGIN = ROOT / "scripts" / "snakemake_logger_plugin_neuralfield"
 
 IMPORTED = (
     "snakemake.cli, snakemake.report.html_reporter, smart_open, jinja2, pygments, jsonschema",
@@ -39,6 +41,7 @@ def main() -> None:
     packages = requirements(extras)
     print(f"Installing {len(packages)} packages and what they need ...", flush=True)
     install(packages)
+    link_plugin()
 
 
 def requirements(extras: list[str]) -> list[str]:
@@ -84,6 +87,14 @@ def install(packages: list[str]) -> None:
         if status := run([*pip_command(), *options, *wanted]):
             sys.exit(status)
     keep_bytecode()
+
+
+def link_plugin() -> None:
+    """Link the logger plugin where Snakemake finds it, unless it is installed with the package."""
+    link = Path(sysconfig.get_path("purelib")) / LOGGER_PLUGIN.name
+    if link.is_symlink() or not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(LOGGER_PLUGIN)
 
 
 def pip_command() -> list[str]:

@@ -7,17 +7,15 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the process that shows the progress needs no engines
+if TYPE_CHECKING:
     from neuralfield.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_WRITES = 0.5
-_LARGEST_BYTES = 10_000
 
 _SECONDS_BETWEEN_PREVIEWS = 10.0
 _FIRST_PREVIEW_S = {"cpu": 10.0, "gpu": 150.0}
@@ -30,52 +28,6 @@ _MOST_PREVIEW_PX = 512
 """Maximum length of a preview's longer side."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The state of a training's progress."""
-
-    # steps taken, and steps of the whole training
-    step: int
-    steps: int
-    measured: str = ""
-    """The measure of the task with its unit; empty before the first row of the history."""
-    seconds: float = 0.0  # time of all steps so far, including earlier attempts
-    steps_per_s: float = 0.0  # rate of this job; 0 if it is not known yet
-
-    @property
-    def has_all_steps(self) -> bool:
-        """Whether the steps are complete, and only the outputs are left to be written.
-
-        The outputs may take longer than the steps, because they include the correction of renders.
-        """
-        return self.step >= self.steps
-
-    @property
-    def seconds_left(self) -> float | None:
-        """The seconds until the last step; None if the rate is not known yet."""
-        if not self.steps_per_s:
-            return None
-        return max(0, self.steps - self.step) / self.steps_per_s
-
-    @property
-    def in_short(self) -> str:
-        """The steps, the measure and the time left, for a line or a bar."""
-        left = "finishing" if self.has_all_steps else ""
-        if not left and self.seconds_left is not None:
-            minutes, seconds = divmod(round(self.seconds_left), 60)
-            left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left"
-        return ", ".join(filter(None, [f"{self.step:,} of {self.steps:,}", self.measured, left]))
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """Read the progress of a training; None if the file is missing or damaged."""
-        try:
-            with path.open("rb") as file:
-                return cls(**json.loads(file.read(_LARGEST_BYTES)))
-        except (OSError, ValueError, TypeError):
-            return None
-
-
 def progress_path(log: str | os.PathLike) -> Path:
     """Return the path of the progress file of the training that has this log."""
     return Path(log).with_suffix(".progress.json")
@@ -84,12 +36,13 @@ def progress_path(log: str | os.PathLike) -> Path:
 class ProgressFile:
     """A file with the progress of a training, written at most twice a second and at the end.
 
-    The file is replaced atomically, but not synced, because it is not needed after a crash.
+    The logger plugin `snakemake_logger_plugin_neuralfield` reads it. The file is replaced
+    atomically, but not synced, because it is not needed after a crash.
     """
 
     def __init__(self, path: Path | None, steps: int = 0) -> None:
         self.path, self.steps = path, steps
-        self.measured = ""  # see `Progress`
+        self.measured = ""  # the measure of the task with its unit
         self._next_write_s = 0.0
         self._start: tuple[float, int] | None = None
 
@@ -106,11 +59,16 @@ class ProgressFile:
             return
         self._next_write_s = now_s + _SECONDS_BETWEEN_WRITES
         passed_s, taken = now_s - self._start[0], step - self._start[1]
-        rate = round(taken / passed_s, 4) if taken and passed_s else 0.0
-        progress = Progress(step, self.steps, self.measured, round(seconds, 2), rate)
+        progress = {
+            "step": step,
+            "steps": self.steps,
+            "measured": self.measured,
+            "seconds": round(seconds, 2),  # includes earlier attempts, unlike the rate
+            "steps_per_s": round(taken / passed_s, 4) if taken and passed_s else 0.0,
+        }
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
-            temporary.write_text(json.dumps(asdict(progress)))
+            temporary.write_text(json.dumps(progress))
             temporary.replace(self.path)
 
 

@@ -43,10 +43,11 @@ def built(tmp_path_factory):
 def test_the_wheel_has_all_files_of_the_package_and_no_others(built):
     wheel, source = built
     assert wheel.name.startswith(f"neuralfield-{neuralfield.__version__}-py3-none-any")
-    package = Path(neuralfield.__file__).parent
+    scripts = Path(neuralfield.__file__).parents[1]
     own = {
-        f"neuralfield/{path.relative_to(package).as_posix()}"
-        for path in package.rglob("*")
+        path.relative_to(scripts).as_posix()
+        for package in ("neuralfield", "snakemake_logger_plugin_neuralfield")
+        for path in (scripts / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
     assert sum(name.endswith((".cu", ".cuh")) for name in own) > 20

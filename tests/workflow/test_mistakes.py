@@ -32,16 +32,12 @@ def test_in_an_image(workspace):
     workspace.settings["images"]["broken"] = {"path": "broken.png"}
     workspace.settings["fields"] = {"siren": without_kernels()}
     workspace.settings["timelapse"]["formats"] = []
-    messages = fails_saying(
+    fails_saying(
         workspace,
         "resize broken: broken.png: is cut off or damaged",
-        "Error in rule resize, job",
-        "; its log is logs/broken/resize.log\n",
+        "Error in rule resize:",
+        "log: logs/broken/resize.log (check log file(s) for error details)\n",
     )
-    assert "CalledProcessError" not in messages and "WorkflowError" not in messages
-    complete = "".join(log.read_text() for log in workspace.path(".snakemake/log").iterdir())
-    assert "CalledProcessError" in complete
-    assert "Not finished." in messages
     assert "damaged" in workspace.path("logs/broken/resize.log").read_text()
     assert workspace.path("results/tiny/siren/metrics.json").exists()
 

@@ -1,4 +1,4 @@
-"""Progress of a real run on a terminal and in a pipe; unit tests cover the details."""
+"""A real run with the logger plugin, on a terminal and in a pipe; unit tests cover the details."""
 
 import contextlib
 import fcntl
@@ -10,13 +10,40 @@ import struct
 import subprocess
 import termios
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from processes import wait_until
+from processes import run, wait_until
 from victims import command_of, processes_of_session
-from workspace import Workspace, clean_environment
+from workspace import ROOT, Workspace, clean_environment
 
 EVALUATED = "results/tiny/siren/metrics.json"
+
+OTHER_LOGGER = """
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+
+class LogHandler(LogHandlerBase):
+    writes_to_stream = True
+    writes_to_file = has_filter = has_formatter = needs_rulegraph = False
+
+    def emit(self, record):
+        print("other:", getattr(record, "rule_msg", ""), flush=True)
+"""
+
+
+def environment(*folders: object) -> dict[str, str]:
+    """Return an environment in which Snakemake finds the plugin of this checkout."""
+    clean = clean_environment()
+    folders = (clean["PYTHONPATH"], ROOT / "scripts", *folders)
+    return clean | {"TERM": "xterm", "PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
+def run_in_a_pipe(workspace: Workspace, *arguments: str, plugins: object = "") -> str:
+    """Run the workflow, check that it succeeds, and return its output."""
+    options = {"cwd": workspace.folder, "env": environment(plugins), "stderr": subprocess.STDOUT}
+    done = run(workspace.command(*arguments), **options)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def run_on_a_terminal(
@@ -31,7 +58,7 @@ def run_on_a_terminal(
     process = subprocess.Popen(
         workspace.command(*arguments),
         cwd=workspace.folder,
-        env=clean_environment() | {"TERM": "xterm"},
+        env=environment(),
         stdin=its,
         stdout=its,
         stderr=its,
@@ -65,33 +92,49 @@ def terminal(small: Workspace) -> str:
     return written
 
 
-def test_a_terminal_has_bars_and_a_line_for_each_finished_thing(terminal: str):
-    assert re.search(r"\r *tiny / siren +\d+%\|.*\| [\d,]+ of 5,000, [\d.]+ dB", terminal)
-    assert re.search(r"2 of 4 jobs done in .*; .* left", terminal)
-    assert len(re.findall(r"^4 jobs on 2 cores; a", terminal, re.MULTILINE)) == 1
-    shown = re.findall(r"(tiny / siren: [^\r\n]*)\n", terminal)
-    assert re.fullmatch(r"tiny / siren: trained in \d.*, [\d.]+ dB", shown[0])
+def test_a_terminal_has_bars_and_a_line_for_each_result(terminal: str):
+    assert re.search(r"\r *Training siren on tiny +\d+%\|.*\| [\d,]+ of 5,000, [\d.]+", terminal)
+    assert re.search(r"2 of 4 jobs done in [\d.]+", terminal)
+    assert len(re.findall(r"^4 jobs on 2 cores", terminal, re.MULTILINE)) == 1
+    shown = re.findall(r"((?:Train|Evaluat)ing siren on tiny: [^\r\n|]*)\n", terminal)
+    assert re.fullmatch(r"Training siren on tiny: [\d.]+ dB in \d.*", shown[0])
     assert re.fullmatch(
-        r"tiny / siren: fit [\d.]+ dB, redraw .* dB \(best filter: \S+, .*\)", shown[1]
+        r"Evaluating siren on tiny: fit [\d.]+ dB, redraw .* dB \(best filter: .*\)", shown[1]
     )
     assert re.search(r"tiny +siren +\d+\.\d\d +", terminal.split("image  network")[1])
+    assert "Done in " in terminal and f"Made {EVALUATED}" in terminal
     assert "[?25" not in terminal, "the cursor is never hidden"
 
 
 def test_a_pipe_has_a_few_plain_lines(small: Workspace, terminal: str):
-    messages = small.succeed("results/tiny/siren/render_8.png")
-    assert "tiny / siren: made render_8.png" in messages
+    messages = run_in_a_pipe(small, "results/tiny/siren/render_8.png")
+    assert "Made results/tiny/siren/render_8.png." in messages
     assert "\x1b" not in messages and "Reason" not in messages and len(messages.splitlines()) < 9
-    assert not list(small.folder.glob("logs/**/*.progress.json"))
     assert not list(small.folder.glob("logs/**/*.preview.png"))
-    (log,) = sorted(small.path(".snakemake/log").iterdir())[-1:]
+    log = max(small.path(".snakemake/log").iterdir())
     assert "Reason: Missing output files" in log.read_text(), "Snakemake's own log has everything"
 
 
-def test_a_dry_run_is_short_and_says_how_long_it_takes(small: Workspace, terminal: str):
-    messages = small.succeed("--dry-run", "--forceall", EVALUATED)
-    assert re.search(r"^Would run 4 jobs on 2 cores; a", messages, re.MULTILINE)
-    assert "  tiny / siren: train, evaluate (it is forced to run again)" in messages
+def test_a_dry_run_is_short(small: Workspace, terminal: str):
+    messages = run_in_a_pipe(small, "--dry-run", "--forceall", EVALUATED)
+    assert "Would run 4 jobs:\n" in messages
+    assert "  tiny, siren: train, evaluate (forced execution)" in messages
+
+
+def test_quiet_shows_nothing_but_errors(small: Workspace, terminal: str):
+    messages = run_in_a_pipe(small, "--quiet", "all", "--force", EVALUATED)
+    assert not [line for line in messages.splitlines() if not line.startswith("Using workflow")]
+
+
+def test_another_logger_is_alone(small: Workspace, terminal: str, tmp_path: Path):
+    plugin = tmp_path / "snakemake_logger_plugin_other"
+    plugin.mkdir()
+    plugin.joinpath("__init__.py").write_text(OTHER_LOGGER)
+    arguments = ("--logger", "other", "--force", EVALUATED)
+    messages = run_in_a_pipe(small, *arguments, plugins=tmp_path)
+    assert "other: Evaluating siren on tiny" in messages
+    lines = [line for line in messages.splitlines() if not line.startswith("other:")]
+    assert all(line.startswith("Using workflow") for line in lines), messages
 
 
 @pytest.mark.slow
@@ -107,7 +150,7 @@ def test_ctrl_c_leaves_the_terminal_in_order(workspace: Workspace):
 
     code, written = run_on_a_terminal(workspace, EVALUATED, watch=interrupt)
     assert code == 1 and "train tiny siren: SIGINT: saved after step" in written
-    last = written[written.rindex("Not finished.") - 1]
+    last = written[written.rindex("Not finished:") - 1]
     assert last in "\n\r" and "[?25" not in written
 
 
@@ -126,5 +169,5 @@ def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
             os.killpg(group, signal.SIGINT)
 
     code, written = run_on_a_terminal(workspace, EVALUATED, watch=interrupt)
-    assert code == 1 and "Not finished." in written
-    assert not re.search("Traceback|KeyboardInterrupt|Error in rule", written), written
+    assert code == 1 and "Not finished:" in written
+    assert not re.search("Traceback|KeyboardInterrupt", written), written

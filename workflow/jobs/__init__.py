@@ -1,1 +1,1 @@
-"""The plan of all jobs: files, batches, estimates, start-up, failures, manifest of results."""
+"""The plan of all jobs: files, batches, estimates, start-up, manifest of results."""

@@ -6,13 +6,10 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from jobs import preconditions, startup
 from neuralfield.system.files import storage_errors
-from terminal.screen import take_over
 
 if workflow.is_main_process:
     has_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     startup.require_packages(has_conda=has_conda)
-    # as a module, this workflow leaves the terminal and the locks to the importing workflow
-    screen = None if IS_MODULE else take_over(logger, workflow)
     cleared = False
     with startup.user_errors():
         preconditions.require_open_files()
@@ -49,8 +46,6 @@ except configuration.Problems as problems:
 # from here on, `config` has the networks of sweeps as fields, too
 config = PLAN.config
 if workflow.is_main_process:
-    if screen:
-        screen.plan = PLAN
     for note in SETTINGS["notes"]:
         logger.info(note)
     for sweep in PLAN.sweeps:

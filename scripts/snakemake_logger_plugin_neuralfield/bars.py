@@ -8,13 +8,16 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from entry.progress import Progress
+from snakemake_logger_plugin_neuralfield.job import Progress
 
 _OTHER_ROWS = 4
 """Rows of the terminal that are reserved for other lines."""
 
 _USUAL_SIZE = (80, 20)
 """Assumed columns and rows of a terminal of unknown size, as in tqdm."""
+
+_SHARE_OF_NAMES = 0.4
+"""Maximum share of the columns that names take."""
 
 
 class Bars:
@@ -32,15 +35,15 @@ class Bars:
         room = max(1, rows - _OTHER_ROWS)
         if len(trainings) > room:
             line = f"{len(trainings) - room} more trainings; {line}"
-            trainings = trainings[:room]
+        trainings = trainings[:room]
         if len(self._bars) != len(trainings) + 1:
             self.clear()
             self._bars = [self._bar(place) for place in range(len(trainings) + 1)]
-        widest = max((len(name) for name, _ in trainings), default=0)
-        for bar, (name, progress) in zip(self._bars, trainings, strict=False):
+        names = [_shortened(name, int(columns * _SHARE_OF_NAMES)) for name, _ in trainings]
+        widest = max(map(len, names), default=0)
+        for bar, name, (_, progress) in zip(self._bars, names, trainings, strict=False):
             bar.total, bar.n = progress.steps, progress.step
-            row = f"{name.ljust(widest)} {{percentage:3.0f}}%|{{bar}}| {progress.in_short}"
-            bar.bar_format = row
+            bar.bar_format = f"{name:{widest}} {{percentage:3.0f}}%|{{bar}}| {progress.in_short}"
         self._bars[-1].bar_format = line[: columns - 1]
         for bar in self._bars:
             bar.refresh()
@@ -61,11 +64,12 @@ class Bars:
         return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
 
     def _bar(self, place: int) -> tqdm:
-        return tqdm(
-            total=1,
-            position=place,
-            file=self.stream,
-            leave=False,
-            dynamic_ncols=True,
-            bar_format="{desc}",  # empty until the first progress is drawn
-        )
+        # the format is empty until the first progress is drawn
+        options = {"file": self.stream, "leave": False, "dynamic_ncols": True}
+        return tqdm(total=1, position=place, bar_format="{desc}", **options)
+
+
+def _shortened(name: str, longest: int) -> str:
+    """Leave out the middle of a name that is longer than `longest` characters."""
+    end = longest // 2
+    return name if len(name) <= longest else f"{name[: longest - end - 2]}..{name[-end:]}"
