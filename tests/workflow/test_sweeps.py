@@ -161,14 +161,20 @@ def test_an_own_image_takes_the_place_of_a_sweeps_images(written):
 
 
 COMPLAINTS = [
-    ({"vary": {"widht": [4]}}, "sweeps.s.vary.widht: unknown; expected a setting of siren, which"),
+    (
+        {"vary": {"widht": [4]}},
+        "sweeps.s.vary.widht: unknown key; expected a setting of siren, which",
+    ),
     ({"vary": {"type": ["mlp"]}}, "sweeps.s.vary.type: unknown"),
     ({"vary": {"width": [4, 4]}}, "vary.width: [4, 4]; expected a list of one or more"),
     ({"vary": {"width": [4, 0]}}, "vary.width.1: 0; expected a whole number >= 1"),
     ({"vary": {"steps": [4], "training.steps": [5]}}, "training.steps: the same as steps"),
-    ({"fields": ["siren", "plain"]}, "vary.width: unknown; expected a setting of plain, which is"),
+    (
+        {"fields": ["siren", "plain"]},
+        "vary.width: unknown key; expected a setting of plain, which is",
+    ),
     ({"images": ["tyni"]}, "sweeps.s.images.0: 'tyni'; expected one of the images to fit:"),
-    ({"exclude": [{"steps": 4}]}, "exclude.0.steps: not varied; expected one of field, image"),
+    ({"exclude": [{"steps": 4}]}, "exclude.0.steps: unknown key; expected one of field, image"),
     ({"exclude": [{"width": 5}]}, "sweeps.s.exclude.0: matches no combination"),
     ({"exclude": [{"image": "tiny"}]}, "sweeps.s: no combination left"),
     ({"include": [{"width": [4]}]}, "include.0.width: [4]; expected a whole number >= 1"),

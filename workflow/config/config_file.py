@@ -10,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 LARGEST_BYTES = 1 << 20
 MOST_VALUES = 100_000
 DEEPEST = 50
+DEEPEST = 50
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -20,8 +21,8 @@ def config_file(workflow_folder: Path) -> str:
     A file that would run code, or fill the memory, or has a key twice, whose first value would be
     lost, is refused.
     """
-    own = (Path("config.yaml"), Path("config/config.yaml"))
-    path = next(filter(Path.exists, own), Path(workflow_folder, "config.yaml"))
+    own = Path("config.yaml"), Path("config/config.yaml")
+    path = next(filter(Path.exists, own), workflow_folder / "config.yaml")
     if problem := problem_in(path):
         raise WorkflowError(f"{path}: {problem}")
     return str(path)
@@ -40,10 +41,9 @@ def problem_in(path: Path) -> str:
     while nodes:
         place, node = nodes.pop()
         count += 1
-        if count > MOST_VALUES:
-            return (
-                f"more than {MOST_VALUES:,} values, with all aliases (*) replaced; expected fewer"
-            )
+        if count > MOST_VALUES or len(place) > DEEPEST:
+            found = f"more than {MOST_VALUES:,} values or {DEEPEST} levels, with aliases replaced"
+            return f"{found}; expected settings"
         if isinstance(node, yaml.SequenceNode):
             nodes += [((*place, str(number)), item) for number, item in enumerate(node.value)]
         elif isinstance(node, yaml.MappingNode):

@@ -12,7 +12,7 @@ from config.sources import ONE_FILE, Place, Sources, WhereIs
 from config.task_settings import outside_their_limits
 from config.wording import Problems, errors_in, in_words
 from neuralfield.fields import suggested_learning_rate
-from neuralfield.system.errors import ConfigError, did_you_mean
+from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
 
 SEPARATOR = "+"
@@ -213,79 +213,59 @@ def _mistakes(
     """Yield errors of invalid names and values; the schema has checked the shapes of the lists."""
     place: Place = ("sweeps", name)
     known = {"image": list(settings["images"]), "field": trained_fields(settings)}
-
-    def unknown_name(kind: str, value: Any, *steps: str | int) -> Iterator[ConfigError]:
-        if value not in known[kind]:
-            where = where_is((*place, *steps))
-            expected = f"one of the {kind}s to fit: {', '.join(known[kind])}"
-            yield ConfigError(where, repr(value), expected, did_you_mean(value, known[kind]))
-
     images = sweep.get("images", known["image"])
     count = len(images) * len(sweep["fields"]) * math.prod(map(len, sweep["vary"].values()))
     if count > MOST_RUNS:
-        where = where_is(place)
-        yield ConfigError(where, f"{count:,} runs", f"at most {MOST_RUNS:,}", "shorten its lists")
+        found, expected = f"{count:,} runs", f"at most {MOST_RUNS:,}"
+        yield ConfigError(where_is(place), found, expected, "shorten its lists")
         return
-    for kind in known:
-        for index, value in enumerate(sweep.get(f"{kind}s", ())):
-            yield from unknown_name(kind, value, f"{kind}s", index)
-    bases = [field for field in sweep["fields"] if field in known["field"]]
-    for key, values in sweep["vary"].items():
-        at: Place = (*place, "vary", key)
-        if key != _setting(key) and _setting(key) in sweep["vary"]:
-            where = where_is(at)
-            yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
-        for index, value in enumerate(values):
-            yield from _value_mistakes(key, value, bases, (*at, index), settings, where_is)
-    varied = {"image", "field", *map(_setting, sweep["vary"])}
+    named = {
+        kind: {"enum": names, "x-expected": f"one of the {kind}s to fit: {', '.join(names)}"}
+        for kind, names in known.items()
+    }
+    lists = {f"{kind}s": {"items": rule} for kind, rule in named.items()}
+    yield from _violations(sweep, {"properties": lists}, where_is, place)
+    varied = sorted({"image", "field", *map(_setting, sweep["vary"])})
     for index, entry in enumerate(sweep["exclude"]):
-        for key in entry:
-            if _setting(key) not in varied:
-                where = where_is((*place, "exclude", index, key))
-                expected = f"one of {', '.join(sorted(varied))}"
-                yield ConfigError(where, "not varied", expected, did_you_mean(key, varied))
-    for index, entry in enumerate(sweep["include"]):
-        for key, value in entry.items():
-            if key in known:
-                yield from unknown_name(key, value, "include", index, key)
-            else:
-                at = (*place, "include", index, key)
-                own = [entry["field"]] if entry.get("field") in known["field"] else bases
-                yield from _value_mistakes(key, value, own, at, settings, where_is)
-
-
-def _value_mistakes(
-    key: str,
-    value: Any,
-    bases: Sequence[str],
-    place: Place,
-    settings: Mapping[str, Any],
-    where_is: WhereIs,
-) -> Iterator[ConfigError]:
-    """Yield an error if a network does not have the setting or does not allow the value.
-
-    At most one error is reported for all fields. `place` ends with the key, or with the key and the
-    index of the value in its list.
-    """
-    known = read_schema()["$defs"]
-    training = known["training"]["properties"]
+        keys = {_setting(key): value for key, value in entry.items()}
+        rule = {"properties": {key: {} for key in varied}, "additionalProperties": False}
+        yield from _violations(keys, rule, where_is, (*place, "exclude", index))
+    for key in sweep["vary"]:
+        if key != _setting(key) and _setting(key) in sweep["vary"]:
+            where = where_is((*place, "vary", key))
+            yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
+    bases = [field for field in sweep["fields"] if field in known["field"]]
     for base in bases:
-        kind = settings["fields"][base]["type"]
-        own = {} if key.startswith("training.") else known[kind]["properties"]
-        rules = {k: rule for k, rule in (training | own).items() if k not in FIXED}
-        if _setting(key) not in rules:
-            named = place[:-1] if isinstance(place[-1], int) else place
-            expected = f"a setting of {base}, which is a {kind} network, or of its training"
-            guess = did_you_mean(_setting(key), rules)
-            remedy = (
-                guess or "remove it, or put the networks that have it into a sweep of their own"
-            )
-            yield ConfigError(where_is(named), "unknown", expected, remedy)
-            return
-        errors = errors_in(value, rules[_setting(key)])
-        if errors:
-            yield from in_words(errors[0], where_is, place)
-            return
+        rules = _rules_of(base, settings)
+        lists = {key: {"items": rule} for key, rule in rules["properties"].items()}
+        yield from _violations(
+            sweep["vary"], rules | {"properties": lists}, where_is, (*place, "vary")
+        )
+    for index, entry in enumerate(sweep["include"]):
+        for base in [entry["field"]] if entry.get("field") in known["field"] else bases:
+            rules = _rules_of(base, settings)
+            rules["properties"] |= named
+            yield from _violations(entry, rules, where_is, (*place, "include", index))
+
+
+def _violations(
+    value: Any, rule: Mapping[str, Any], where_is: WhereIs, place: Place
+) -> Iterator[ConfigError]:
+    for error in errors_in(value, rule):
+        yield from in_words(error, where_is, place)
+
+
+def _rules_of(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule for the settings of a network and of its training that a sweep may vary."""
+    known, kind = read_schema()["$defs"], settings["fields"][base]["type"]
+    training = known["training"]["properties"]
+    prefixed = {f"training.{key}": rule for key, rule in training.items()}
+    own = {key: rule for key, rule in known[kind]["properties"].items() if key not in FIXED}
+    return {
+        "properties": training | prefixed | own,
+        "additionalProperties": False,
+        "x-keys": f"a setting of {base}, which is a {kind} network, or of its training",
+    }
 
 
 def _refusals(

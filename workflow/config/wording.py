@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from config.schema import read_schema, resolved
-from config.sources import Place, WhereIs
+from config.sources import Place, WhereIs, at, mapping
 from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import any_of, number_in_words
 
@@ -63,12 +63,8 @@ def in_words(
     rule: Any = error.schema
     value: Any = error.instance
     if error.validator == "additionalProperties":
-        known = list(rule["properties"])
-        for key in value:
-            if key not in known:
-                home = _home(place, key, whole or {})
-                guess = did_you_mean(key, known)
-                yield _unknown_key(key, value[key], known, guess, where_is((*place, key)), home)
+        for key in (key for key in value if key not in rule["properties"]):
+            yield _unknown_key((*place, key), value[key], rule, whole or {}, where_is)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
@@ -90,42 +86,38 @@ def in_words(
 
 
 def _unknown_key(
-    key: str, value: Any, known: list[str], guess: str, where: str, home: Place
+    place: Place, value: Any, rule: Mapping[str, Any], whole: Mapping[str, Any], where_is: WhereIs
 ) -> ConfigError:
-    expected = "a key that is documented in config.yaml" if guess else f"one of {', '.join(known)}"
-    if home:
-        rule = read_schema()["$defs"].get(home[0], {}).get("properties", {}).get(home[-1], {})
-        if rule.get("type") == "array" and not isinstance(value, list):
+    where, key = where_is(place), str(place[-1])
+    guess = did_you_mean(key, rule["properties"])
+    expected = f"one of {', '.join(rule['properties'])}"
+    expected = rule.get("x-keys", "a key that is documented in config.yaml" if guess else expected)
+    if home := _home(place[:-1], key, whole):
+        own = read_schema()["$defs"].get(home[0], {}).get("properties", {}).get(key, {})
+        if own.get("type") == "array" and not isinstance(value, list):
             value = [value]
-        expected = f"this key in {'.'.join(map(str, home[:-1]))}"
-        guess = f"write {_nested(home, value, on_command_line=where.startswith('--'))}"
+        expected = f"this key in {'.'.join(map(str, home))}"
+        guess = f"write {_nested((*home, key), value, on_command_line=where.startswith('--'))}"
     return ConfigError(where, "unknown key", expected, guess or "remove it")
 
 
 def _home(place: Place, key: str, whole: Mapping[str, Any]) -> Place:
-    """Return a place where a key that is unknown at `place` is valid; empty if there is none."""
-    rules = read_schema()["$defs"]
+    """Return a section where a key that is unknown at `place` is valid; empty if there is none."""
     sections = ("training", "render", "timelapse", "evaluate", "edges")
-    fields, images = whole.get("fields"), whole.get("images")
-    types = {
-        name: str(field.get("type"))
-        for name, field in (fields.items() if isinstance(fields, Mapping) else ())
-        if isinstance(field, Mapping)
-    }
-    if place[:1] == ("fields",) and len(place) == 2:
-        own = rules["training"]["properties"]
-        return (*place, "training", key) if key in own and types[place[1]] != "imported" else ()
-    if place and place not in {(section,) for section in sections}:
-        return ()
-    for section in sections:
-        if key in rules[section]["properties"]:
-            return (section, key)
-    for name, kind in types.items():
-        if key in rules.get(kind, {}).get("properties", {}):
-            return ("fields", name, key)
-    if key in rules["image"]["properties"] and isinstance(images, Mapping) and images:
-        return ("images", next(iter(images)), key)
-    return ()
+    fields, images = mapping(whole.get("fields")), mapping(whole.get("images"))
+    kinds = {name: str(at(field, ("type",))) for name, field in fields.items()}
+    homes: dict[Place, str] = {}
+    if place[:1] == ("fields",) and len(place) == 2 and kinds[str(place[1])] != "imported":
+        homes = {(*place, "training"): "training"}
+    elif not place or place[0] in sections:
+        homes = {(section,): section for section in sections}
+        homes |= {("fields", name): kind for name, kind in kinds.items()}
+        homes |= {("images", name): "image" for name in [*images][:1]}
+    rules = read_schema()["$defs"]
+    fitting = (
+        home for home, name in homes.items() if key in rules.get(name, {}).get("properties", ())
+    )
+    return next(fitting, ())
 
 
 def _nested(place: Place, value: Any, *, on_command_line: bool) -> str:
