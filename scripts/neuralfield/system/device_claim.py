@@ -2,8 +2,8 @@
 
 Before CUDA starts, a job chooses a GPU and hides the others from CUDA. A long job claims a free GPU
 with a file lock, which the operating system releases when the process ends for any reason, so that
-no GPU remains claimed after a crash. A short job does not claim a GPU; it only needs free memory,
-and runs concurrently with other jobs.
+no GPU remains claimed after a crash. A short job does not claim a GPU; it locks files for the parts
+of the memory that it needs, and runs concurrently with other jobs.
 """
 
 import os
@@ -22,6 +22,9 @@ LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 0.5
+_PART_MB = 1000
+"""The memory of a GPU that one lock file stands for."""
+
 _held: list[IO[str]] = []
 """Lock files, which remain open, and therefore locked, until the process ends."""
 
@@ -60,34 +63,53 @@ def claim_gpu(share: int, say: Callable[[str], None]) -> str | None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def join_gpu(need_mb: int) -> str | None:
+def join_gpu(need_mb: int, say: Callable[[str], None]) -> str | None:
     """Choose a GPU with enough free memory for a short job, and return its name.
 
     Sets ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts. Jobs are distributed over the
     GPUs that have `need_mb` of free memory; if there is none, the GPU with the most free memory is
-    chosen. Returns None if NVML is not available.
+    chosen. The job waits until the jobs that share the GPU leave it this part of the GPU's memory.
+    Returns None if NVML is not available.
     """
-    free = free_memory_mb()
-    if not free:
-        return None
-    roomy = [gpu for gpu, mb in free.items() if mb >= need_mb] or [max(free, key=free.__getitem__)]
-    gpu = roomy[os.getpid() % len(roomy)]
-    os.environ[_VISIBLE] = gpu
-    return gpu
+    is_reported = False
+    while free := memory_mb("free"):
+        roomy = [gpu for gpu, mb in free.items() if mb >= need_mb]
+        roomy = roomy or [max(free, key=free.__getitem__)]
+        first = os.getpid() % len(roomy)
+        for gpu in roomy[first:] + roomy[:first]:
+            if _reserve_memory(gpu, need_mb):
+                os.environ[_VISIBLE] = gpu
+                return gpu
+        if not is_reported:
+            say("other jobs use the memory of the GPU; waiting for it")
+            is_reported = True
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+    return None
 
 
-def free_memory_mb() -> dict[str, int] | None:
-    """Return the free memory of each visible GPU in MB, by its name; None if NVML fails."""
-    return _memory_mb("free")
+def _reserve_memory(gpu: str, need_mb: int) -> bool:
+    """Lock a file for each started `_PART_MB` of a GPU's memory; return whether this succeeded."""
+    parts = (memory_mb("total") or {}).get(gpu, 0) // _PART_MB
+    _make_shared(LOCK_FOLDER)
+    locked: list[IO[str]] = []
+    # one process at a time, so that two do not get half of what they need
+    if (turn := _lock(LOCK_FOLDER / f"{gpu}.turn")) is None:
+        return False
+    with turn:
+        for part in range(parts):
+            if len(locked) * _PART_MB < need_mb:
+                file = _lock(LOCK_FOLDER / f"{gpu}.memory.{part}")
+                locked += [file] if file else []
+    if len(locked) < min(-(-need_mb // _PART_MB), parts):
+        for file in locked:
+            file.close()
+        return False
+    _held.extend(locked)
+    return True
 
 
-def total_memory_mb() -> int | None:
-    """Return the memory of all visible GPUs together in MB; None if NVML fails."""
-    memory = _memory_mb("total")
-    return None if memory is None else sum(memory.values())
-
-
-def _memory_mb(kind: str) -> dict[str, int] | None:
+def memory_mb(kind: str) -> dict[str, int] | None:
+    """Return the memory of each visible GPU in MB, "free" or "total"; None if NVML fails."""
     names = visible_gpus(os.environ)
     if names is None:
         return None

@@ -129,14 +129,51 @@ def test_where_all_gpus_are_hidden_there_is_none(monkeypatch, visible, present):
         ({}, {None}),
     ],
 )
-def test_a_short_job_joins_a_gpu_that_has_room(monkeypatch, free_mb, expected):
-    monkeypatch.setattr(device_claim, "free_memory_mb", lambda: free_mb)
+def test_a_short_job_joins_a_gpu_that_has_room(monkeypatch, tmp_path, free_mb, expected):
+    total_mb = {"GPU-a": 9000, "GPU-b": 9000}
+    monkeypatch.setattr(device_claim, "LOCK_FOLDER", tmp_path)
+    monkeypatch.setattr(device_claim, "_held", [])
+    monkeypatch.setattr(
+        device_claim, "memory_mb", lambda kind: free_mb if kind == "free" else total_mb
+    )
     chosen = set()
     for process in range(4):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         monkeypatch.setattr(device_claim.os, "getpid", lambda process=process: process)
-        gpu = device_claim.join_gpu(2000)
+        gpu = device_claim.join_gpu(2000, print)
         assert device_claim.os.environ.get("CUDA_VISIBLE_DEVICES") == gpu
         chosen.add(gpu)
 
     assert chosen == expected, "jobs spread over the GPUs that have room"
+
+
+JOIN = """
+import sys
+from pathlib import Path
+from neuralfield.system import device_claim
+device_claim.LOCK_FOLDER = Path(sys.argv[1])
+device_claim.memory_mb = lambda kind: {"GPU-a": 8000}
+print(device_claim.join_gpu(int(sys.argv[2]), lambda line: print("waits", flush=True)), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_short_jobs_together_use_no_more_memory_than_there_is(tmp_path):
+    started = []
+
+    def join(need_mb):
+        started.append(start_python(JOIN, tmp_path, need_mb, env=IMPORTS | {"PATH": ""}))
+        return started[-1]
+
+    try:
+        first, second = join(3000), join(4500)
+        assert first_line(first) == first_line(second) == ["GPU-a"]
+        third = join(99_000)  # needs more than there is: runs alone
+        assert first_line(third) == ["waits"]
+        first.kill()
+        second.kill()
+        assert first_line(third) == ["GPU-a"]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
