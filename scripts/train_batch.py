@@ -1,12 +1,17 @@
 """Train the networks of a batch of a sweep together."""
 
+import fcntl
+import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from entry.training import JobConditions, ProgressLog
+from neuralfield.system.files import storage_errors
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit
 
@@ -15,7 +20,7 @@ def main(
     models: Sequence[Path],
     networks: Sequence[Mapping[str, Any]],
     *,
-    batch: str,
+    line: Mapping[str, Any],
     threads: int,
     log_path: Path | None = None,
 ) -> None:
@@ -24,11 +29,13 @@ def main(
     `models` are the files ``results/{image}/{field}/model.safetensors`` to write; `networks` has
     the settings of each network, which may differ in the settings that the workflow's
     `batches.VARIED` names. Each network is trained on one core, or on more if there are more cores
-    than networks.
+    than networks. First, the batch's `line` is added to the ledger, from which the next start of
+    Snakemake takes the batches.
     """
     training = networks[0]["training"]
     conditions = JobConditions(training, threads)
-    name = f"batch {batch} of {len(models)}"
+    write_line(models[0].parents[2] / "batches.jsonl", line)
+    name = f"batch {line['batch']} of {len(models)}"
     progress = ProgressLog(name, log_path)
     progress.file.steps = training["steps"]
     trainings = []
@@ -50,6 +57,21 @@ def main(
         )
         trainings.append(run)
     fit(trainings, min(conditions.cores, len(networks)))
+
+
+def write_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Append a line to a ledger, unless it has the line; replace an incomplete last line."""
+    text = f"{json.dumps(line)}\n".encode()
+    with storage_errors(path, "cannot be written"), path.open("a+b") as file:
+        with suppress(OSError):  # without file locks, whole lines are still appended
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        content = file.read()
+        if text not in content.splitlines(keepends=True):
+            file.truncate(content.rfind(b"\n") + 1)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 if __name__ == "__main__":

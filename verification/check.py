@@ -1,69 +1,90 @@
-"""Compare results with the manifest of the last run, and name files that have changed since.
+"""Compare results with the checksums that their jobs wrote, and name files that have changed since.
 
     python verification/check.py                     the same as `make check`
     python verification/check.py --results FOLDER    check results in another folder
 
-Every byte is read, so that damage is found even if a file's size and time are unchanged. Nothing is
-modified. The exit code is 0 if all files are as they were made, and 1 otherwise.
+Each job writes the SHA-256 of its outputs beside its log, for example to
+``logs/lion_cub/siren/train.sha256``, in the format of sha256sum. Every byte of the results is read,
+so that damage is found even if a file's size and time are unchanged. Nothing is modified. The last
+line is the command that makes the files again. The exit code is 0 if all files are as they were
+made, and 1 otherwise.
 """
 
 import argparse
 import contextlib
+import re
+import shlex
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / folder) for folder in ("workflow", "scripts")]
+sys.path.insert(0, str(ROOT / "scripts"))
 
-from jobs.manifest import NAME  # noqa: E402
 from neuralfield.system.errors import InputError  # noqa: E402
 from neuralfield.system.files import visible_files  # noqa: E402
 from neuralfield.system.ledger import Entry, differences, read_ledger  # noqa: E402
 
-MADE_BY_NO_RULE = {"README.md", "batches.jsonl", NAME}
+MADE_BY_NO_RULE = {"README.md", "batches.jsonl"}
+
+_LINE = re.compile(r"([0-9a-f]{64})  ((?:.*?/)?results/)(.+)")
+_FOLDER_OUTPUT = re.compile(r"(.*/(?:checkpoints|comparison|pyramid(?:_\d+)?))/.*")
+"""The outputs that are folders; a file in such a folder is made again with the folder."""
 
 
-def check(results: Path) -> tuple[int, list[InputError]]:
-    """Return the number of files in the manifest, and an error for each file that differs from it.
+@dataclass
+class Checked:
+    """The number of files with checksums, and what is wrong with files, and how to repair it."""
 
-    Raises `InputError` if there is no manifest, or it is damaged.
-    """
-    path = results / NAME
-    if not path.exists():
-        remedy = "run the workflow, which writes one even if there is nothing else to do"
-        raise InputError(str(path), "there is no such file", "the manifest of a run", remedy)
-    entries = {results / name: entry for name, entry in read_ledger(path).items()}
-    for made, entry in list(entries.items()):
-        if entry.rule.startswith("train_tiles"):
-            entries |= _listed_in(made, entry.rule)
-    findings = []
-    for made, entry in entries.items():
-        changed = differences(made, entry) if made.exists() else [(made, "there is no such file")]
-        for file, found in changed:
-            # Snakemake does not notice that a file in an output folder is missing
-            remove = f"remove the folder {made}, and " if file != made else "remove it, and "
-            remedy = f"{remove if made.exists() else ''}run the same command again"
-            expected = f"the file that the rule {entry.rule} made"
-            findings.append(InputError(str(file), found, expected, remedy))
-    known = {made / file for made, entry in entries.items() for file in entry.files}
+    count: int = 0
+    findings: list[InputError] = field(default_factory=list)
+    to_make: list[str] = field(default_factory=list)
+    """One output for each job that has to run again, as Snakemake names it."""
+
+
+def check(results: Path) -> Checked:
+    """Compare all files in a folder of results; raise `InputError` if there are no checksums."""
+    logs = results.parent / "logs"
+    # the newest list of a file counts: another job may have made the file before
+    lists = sorted(logs.rglob("*.sha256"), key=lambda path: (path.stat().st_mtime_ns, path))
+    if not lists:
+        remedy = "run the workflow, whose jobs write them"
+        raise InputError(str(logs), "there are no checksums (*.sha256)", "those of a run", remedy)
+    made: dict[str, tuple[str, Path, str]] = {}
+    for path in lists:
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if match := _LINE.fullmatch(line):
+                made[match[3]] = (match[1], path, match[2] + match[3])
+    for name, (_, path, output) in list(made.items()):
+        if Path(name).parent.name == "tiles":
+            made |= {file: (digest, path, output) for file, digest in _of_tiles(results, name)}
+    checked = Checked(len(made))
+    jobs: dict[Path, str] = {}
+    for name, (digest, path, output) in made.items():
+        for file, found in differences(results / name, Entry({".": digest})):
+            expected = f"the file whose SHA-256 is in {path}"
+            checked.findings.append(InputError(str(file), found, expected))
+            folder = _FOLDER_OUTPUT.fullmatch(output)
+            jobs.setdefault(path, folder[1] if folder else output)
+    checked.to_make = sorted(jobs.values())
     beside = {results / name for name in MADE_BY_NO_RULE}
-    beside |= {file.with_name("budget.json") for file in known if file.name == "training.json"}
-    for file in set(visible_files(results)) - known - beside:
-        found, expected = "not in the manifest", "only files that rules have made"
-        remedy = "run the same command again; if it is still listed, remove it or move it elsewhere"
-        findings.append(InputError(str(file), found, expected, remedy))
-    return len(known), sorted(findings, key=str)
+    beside |= {results / Path(name).with_name("budget.json") for name in made}
+    for file in set(visible_files(results)) - {results / name for name in made} - beside:
+        found, remedy = "no job has made it", "remove it, or move it elsewhere"
+        checked.findings.append(InputError(str(file), found, "only files of jobs", remedy))
+    checked.findings.sort(key=str)
+    return checked
 
 
-def _listed_in(path: Path, rule: str) -> dict[Path, Entry]:
-    """Return an entry for each file of a list of tiles; a damaged list is reported by itself."""
+def _of_tiles(results: Path, name: str) -> list[tuple[str, str]]:
+    """Return the files of a list of tiles; a damaged list is reported by itself."""
     with contextlib.suppress(InputError):
-        return {
-            path.parent / tile / file: Entry({".": sha256}, rule=rule)
-            for tile, entry in read_ledger(path).items()
-            for file, sha256 in entry.files.items()
-        }
-    return {}
+        return [
+            (f"{Path(name).parent}/{tile}/{file}", digest)
+            for tile, entry in read_ledger(results / name).items()
+            for file, digest in entry.files.items()
+        ]
+    return []
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,17 +93,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=Path("results"))
     given = parser.parse_args(arguments)
     try:
-        count, findings = check(given.results)
+        checked = check(given.results)
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
-    for finding in findings:
+    for finding in checked.findings:
         print(finding)
-    if findings:
-        print(f"{len(findings)} of {count} files differ from the manifest.")
-        return 1
-    print(f"All {count} files agree with the manifest.")
-    return 0
+    if not checked.findings:
+        print(f"All {checked.count} files are as they were made.")
+        return 0
+    print(f"{len(checked.findings)} files differ from the checksums of {checked.count} files.")
+    if outputs := checked.to_make:
+        print(
+            "This command makes them again, with the options of the run that made them, in the same"
+            " folder; if they are not wanted any more, remove the lists that name them instead:"
+        )
+        print(f"snakemake --cores all --forcerun {shlex.join(outputs)} -- {shlex.join(outputs)}")
+    return 1
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 CELLS = 4
 """Number of cells per side: the facts of an image include its mean values in 4 x 4 cells."""
 
-OF_THIS_RUN_ALONE = {"report.html", "view.html", "summary.csv", "training.json", "manifest.json"}
+OF_THIS_RUN_ALONE = {"report.html", "view.html", "summary.csv", "training.json"}
 """Results that contain times or the machine's name, which are left out; their numbers are compared
 in metrics.json."""
 

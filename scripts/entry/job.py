@@ -5,12 +5,13 @@ import inspect
 import io
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import __main__
 
 # import the project's own package, even if another copy of it is installed
 sys.path.insert(0, os.fspath(Path(__file__).parents[1]))
@@ -24,6 +25,7 @@ from neuralfield.system.errors import (
 )
 from neuralfield.system.files import storage_errors
 from neuralfield.system.interruption import Interrupted
+from neuralfield.system.ledger import digests_of
 
 
 def run_job(
@@ -34,19 +36,16 @@ def run_job(
     Each parameter of `main` gets the output, input, param or wildcard of the same name, with files
     as paths; `others` returns arguments that the rule has under other names. A job that requests a
     GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Printed text, log
-    records and warnings go to the job's log file.
+    records and warnings go to the job's log file, and checksums of its outputs to a file beside it.
 
     A `NeuralfieldError` is reported as one line in the log and on the terminal; the traceback of
     any other exception goes to the log. If the job fails, the process exits with one of the exit
     codes in `neuralfield.system.errors`.
     """
-    job = sys.modules["__main__"].snakemake
+    job = __main__.snakemake  # type: ignore[attr-defined]
     report = reporter(job)
     with _logging_to(Path(job.log[0])) as log:
         try:
-            # until now SIGINT ended the process at once, see workflow/jobs/startup.py
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
             with storage_errors():
                 arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
                 memory_mb = job.resources.get("gpu_memory_mb", 0)
@@ -54,9 +53,10 @@ def run_job(
                     gpu = claim_gpu(job.config["gpu_share"], report)
                     log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
                 elif memory_mb:
-                    gpu = join_gpu(memory_mb)
+                    gpu = join_gpu(memory_mb, report)
                     log.info("GPU, shared: %s", gpu or "the first, because NVML does not answer")
                 main(**arguments)
+                _write_checksums(job)
         except NeuralfieldError as error:
             report(str(error))
             sys.exit(EXIT_CODE_FAILED)
@@ -100,6 +100,20 @@ def paths_of(files: Any) -> dict[str, Path | list[Path]]:
         name: Path(file) if isinstance(file, str) else [Path(one) for one in file]
         for name, file in files.items()
     }
+
+
+def _write_checksums(job: Any) -> None:
+    """Write the SHA-256 of each output beside the log, in the format of sha256sum.
+
+    ``make check`` compares results with them. A job does not fail if they cannot be written.
+    """
+    with contextlib.suppress(OSError):
+        lines = [
+            f"{digest}  {Path(output, name)}\n"
+            for output in job.output
+            for name, digest in digests_of(Path(output)).items()
+        ]
+        Path(job.log[0]).with_suffix(".sha256").write_text("".join(lines), encoding="utf-8")
 
 
 def reporter(job: Any) -> Callable[[str], None]:

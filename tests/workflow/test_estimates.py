@@ -31,15 +31,11 @@ def field(tmp_path, monkeypatch):
 
 def test_more_threads_work_on_more_points_and_a_gpu_takes_them_all(field):
     everything = field({"batch_pixels": 0, "engine": "tape"})
-    one, eight = (estimates.training_memory_mb(IMAGE, everything, n, 0) for n in (1, 8))
-    table_mb = estimates.image_memory_mb(2 * 768 * 512)
-    assert table_mb < one < eight
-    assert eight - table_mb == pytest.approx(8 * (one - table_mb), abs=8)
-    on_a_gpu = {estimates.training_memory_mb(IMAGE, everything, n, 1) for n in (1, 8)}
-    assert on_a_gpu == {table_mb + estimates.GPU_MEMORY_MB}
-    wide = field({"batch_pixels": 0, "precision": "float64"})
-    assert estimates.training_memory_mb(IMAGE, wide, 8, 0) > eight
-    assert estimates.training_memory_mb(IMAGE, wide, 8, 1) in on_a_gpu
+    none, one, eight = (estimates.field_bytes(IMAGE, everything, n) for n in (0, 1, 8))
+    assert none < one and eight - none == 8 * (one - none)
+    few = field({"batch_pixels": 100})
+    gpu_bytes = [estimates.field_gpu_bytes(IMAGE, training) for training in (few, everything)]
+    assert none < gpu_bytes[0] < gpu_bytes[1] > eight
 
 
 @pytest.mark.parametrize(
@@ -66,8 +62,8 @@ def test_the_engine_is_the_one_that_covers_the_training(
     field, training, settings, on_processors, on_gpus
 ):
     described = field(training, **settings)
-    assert estimates.cpu_engine(described) == on_processors
-    assert estimates.gpu_engine(described) == on_gpus
+    assert estimates.engine_of(described, 0) == on_processors
+    assert estimates.engine_of(described, 1).partition(" ")[0] == on_gpus
 
 
 @pytest.mark.parametrize("kind", FIELDS)
@@ -79,46 +75,40 @@ def test_networks_with_kernels_are_those_that_the_engines_cover(kind):
 
 
 def test_time_grows_with_the_work_and_with_the_number_of_steps(field):
-    def minutes(gpus, **training):
-        return estimates.batch_minutes([(IMAGE, field(training))], 2, gpus)
+    def seconds(gpus, **training):
+        return estimates.field_s(IMAGE, field(training), 2, gpus)
 
-    least = estimates.STARTING_MINUTES
-    assert least < minutes(1, batch_pixels=0, steps=100_000) < minutes(0, batch_pixels=0)
+    assert seconds(1, batch_pixels=0, steps=100_000) < seconds(0, batch_pixels=0, steps=100_000)
     small = {"batch_pixels": 1, "supervision": "point", "steps": 1_000_000}
-    assert least < minutes(1, **small) < minutes(1, engine="tape", **small)
-    assert minutes(0, batch_pixels=0, steps=10_000_000) == estimates.LONGEST_MINUTES
+    assert seconds(1, **small) < seconds(1, engine="tape", **small)
+    longest = seconds(0, batch_pixels=0, steps=10_000_000)
+    assert estimates.minutes(longest) == estimates.LONGEST_MINUTES
 
 
 def test_a_budget_is_the_time_of_a_training(field):
-    def minutes(gpus, **training):
-        return estimates.batch_minutes([(IMAGE, field(training))], 2, gpus)
+    def seconds(gpus, **training):
+        return estimates.field_s(IMAGE, field(training), 2, gpus)
 
-    least, long = estimates.STARTING_MINUTES, {"steps": 10_000_000, "batch_pixels": 0}
-    assert minutes(0, budget=3600, **long) == minutes(1, budget=3600, steps=1) == least + 60
-    assert minutes(0, cpu_budget=3600, **long) == least + 60 < minutes(1, cpu_budget=3600, **long)
-    assert minutes(0, cpu_budget=1e6, steps=100) == minutes(0, steps=100)
-
-
-def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit(field):
-    def minutes(attempt, **training):
-        return estimates.batch_minutes([(IMAGE, field(training))], 2, 0, attempt)
-
-    assert minutes(3) == 3 * minutes(1)
-    limited = {"steps": 1_000_000, "time_limit_s": 3000}
-    assert minutes(1, **limited) == minutes(3, **limited) == 50
-    assert minutes(1, time_limit_s=1e6) == minutes(1)
+    long = {"steps": 10_000_000, "batch_pixels": 0}
+    assert seconds(0, budget=3600, **long) == seconds(1, budget=3600, steps=1) == 3600
+    assert seconds(0, cpu_budget=3600, **long) == 3600 < seconds(1, cpu_budget=3600, **long)
+    assert seconds(0, cpu_budget=1e6, steps=100) == seconds(0, steps=100)
 
 
-def test_memory_follows_the_size_of_the_file_up_to_what_is_allowed(tmp_path):
-    small, large = tmp_path / "small.png", tmp_path / "large.png"
-    Image.new("L", (40, 30)).save(small)
+def test_each_attempt_asks_for_more_time_but_never_for_more_than_the_limit():
+    assert estimates.minutes(3600, attempt=3) == 3 * estimates.minutes(3600)
+    limited = {"time_limit_s": 3000}
+    assert estimates.minutes(1e6, limited, 1) == estimates.minutes(1e6, limited, 3) == 50
+    assert estimates.minutes(1, {"time_limit_s": 1e6}) == estimates.STARTING_MINUTES + 1
+
+
+def test_memory_follows_the_size_of_the_file(tmp_path):
+    large = tmp_path / "large.png"
     Image.new("L", (4000, 3000)).save(large)
-    assert estimates.source_points(str(large)) == 12_000_000
-    needed_mb = [estimates.source_memory_mb({"path": str(path)}, 100) for path in (small, large)]
-    assert needed_mb[0] < 1.1 * estimates.BASE_MEMORY_MB < needed_mb[1]
-    assert estimates.source_memory_mb({"path": str(large)}, 1) == estimates.image_memory_mb(10**6)
-    unreadable = {"path": str(tmp_path / "none.png")}
-    assert needed_mb[0] < estimates.source_memory_mb(unreadable, 100) < needed_mb[1]
+    assert estimates.image_pixels({"path": str(large)}) == 12_000_000
+    assert estimates.image_pixels({"path": str(large), "size": [40, 30]}) == 1200
+    unknown = estimates.image_pixels({"path": str(tmp_path / "none.png")})
+    assert unknown == estimates.UNKNOWN_SIDE_PX**2
 
 
 def test_the_comparison_names_rules_that_used_more_than_they_asked_for():

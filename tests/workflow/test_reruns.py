@@ -2,13 +2,14 @@
 
 import os
 import re
+import shlex
 import shutil
 
-import check
 import pytest
+from check import main
 from job_requests import read_jobs, table
 from PIL import Image, ImageChops
-from workspace import ROOT, Workspace, without_kernels
+from workspace import ROOT, Workspace
 
 ALL_AGAIN = {"evaluate": 1, "render": 1, "timelapse": 1, "view": 1, "summarize": 1, "report": 1}
 
@@ -143,61 +144,39 @@ def test_the_table_is_turned_back_into_the_image(finished):
         assert ImageChops.difference(decoded, resized).getbbox() is None
 
 
-def test_folders_that_have_lost_a_file_are_made_again(finished):
-    folder = finished.path("results/tiny/siren")
-    lost = [folder / "checkpoints/step_00000020.safetensors", folder / "comparison/redraw.png"]
-    for number, path in enumerate(lost):
-        path.rename(finished.path(f"away_{number}"))
-    try:
-        messages = finished.succeed("--dry-run", "--verbose")
-    finally:
-        for number, path in enumerate(lost):
-            finished.path(f"away_{number}").rename(path)
-    assert "files are missing in it" in messages
-    for rule in ("train", "evaluate"):
-        assert re.search(rf"^{rule} +1$", messages, re.MULTILINE)
-
-
-def test_a_dry_run_says_that_settings_have_changed_and_not_that_the_user_forces_it(finished):
-    finished.settings["training"]["snapshots"] -= 1
-    try:
-        messages = finished.succeed("--dry-run")
-    finally:
-        finished.settings["training"]["snapshots"] += 1
-    line = next(line for line in messages.splitlines() if line.startswith("  tiny / siren: train"))
-    assert line.endswith(" have changed)")
-
-
-def test_damage_that_keeps_its_time_is_found_and_mended_as_the_check_says(finished, capsys):
-    results = finished.path("results")
-    assert check.main(["--results", str(results)]) == 0
-    render = finished.path("results/tiny/siren/render_8.png")
-    content, times = render.read_bytes(), render.stat()
-    render.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])
-    os.utime(render, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert finished.planned() == {}, "Snakemake compares times"
+def test_what_the_check_finds_is_made_again_by_the_command_that_it_prints(finished, capsys):
+    assert check(finished) == 0
+    damaged = finished.path("results/tiny/siren/render_8.png")
+    edited = finished.path("results/tiny/plain/metrics.json")
+    lost = finished.path("results/tiny/siren/checkpoints/step_00000020.safetensors")
+    before = {path: path.read_bytes() for path in (damaged, lost)}
+    times = damaged.stat()
+    damaged.write_bytes(before[damaged][:60] + b"?" + before[damaged][61:])
+    os.utime(damaged, ns=(times.st_atime_ns, times.st_mtime_ns))
+    edited.write_text(edited.read_text().replace('"steps": 20', '"steps": 21'))
+    lost.unlink()
+    stranger = finished.path("results/tiny/notes.txt")
+    stranger.touch()
+    assert "evaluate" not in finished.planned("results/tiny/siren/render_8.png")
     capsys.readouterr()
-    assert check.main(["--results", str(results)]) == 1
-    assert re.search(
-        r"render_8.png: has changed; .* the rule render made; remove it, and run the same",
-        capsys.readouterr().out,
-    )
-    render.unlink()
+    assert check(finished) == 1
+    *findings, _, _, command = capsys.readouterr().out.splitlines()
+    for path, found in (
+        (damaged, "has changed"),
+        (edited, "has changed"),
+        (lost, "there is no such file"),
+        (stranger, "no job has made it"),
+    ):
+        assert any(line.startswith(f"{path}: {found}; ") for line in findings), path
+    assert len(findings) == 4
+    stranger.unlink()
+    words = shlex.split(command)
+    assert words[0] == "snakemake"
+    finished.succeed(*words[3:])
     finished.succeed()
-    assert render.read_bytes() == content
-    assert check.main(["--results", str(results)]) == 0
+    assert {path: path.read_bytes() for path in before} == before
+    assert check(finished) == 0
 
 
-@pytest.mark.slow
-def test_results_of_a_clock_that_was_ahead_are_kept(workspace):
-    workspace.settings["fields"] = {"siren": without_kernels()}
-    model, render = (f"results/tiny/siren/{name}" for name in ("model.safetensors", "render_8.png"))
-    workspace.succeed(render)
-    before = workspace.path(model).read_bytes()
-    for path in workspace.path("results").rglob("*"):
-        day_later_ns = path.stat().st_mtime_ns + 86_400 * 10**9
-        os.utime(path, ns=(day_later_ns, day_later_ns))
-    workspace.settings["render"]["bit_depth"] = 16
-    assert "changed in the future" in workspace.succeed(render)
-    assert workspace.path(model).read_bytes() == before
-    assert workspace.planned(render) == {}
+def check(workspace: Workspace) -> int:
+    return main(["--results", str(workspace.path("results"))])

@@ -1,96 +1,37 @@
-"""Locks that no process holds are removed, others stay; set-up chooses the right packages."""
+"""Set-up chooses the right packages, and a missing one is named."""
 
 import importlib.util
 import subprocess
 import sys
 
 import pytest
-from processes import output_of
-from workspace import ROOT
-
-from jobs import startup
+from processes import output_of, run
+from workspace import ROOT, Workspace, clean_environment
 
 spec = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install.py")
 assert spec and spec.loader
 install = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(install)
 
-HOLD = """
-import sys, pathlib
-sys.path[:0] = sys.argv[1:3]
-from jobs import startup
-owner, cleared = startup.clear_stale_locks(pathlib.Path(sys.argv[3]))
-print("ready", cleared, flush=True)
-sys.stdin.read()
+WITHOUT_SAFETENSORS = """
+import importlib.abc, runpy, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *others):
+        if name == "safetensors":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "locks").mkdir()
-    return tmp_path
-
-
-def leave_lock(folder):
-    lock = folder / "locks" / "0.output.lock"
-    lock.write_text("results/report.html\n")
-    return lock
-
-
-def another_snakemake(folder):
-    paths = [str(ROOT / "workflow"), str(ROOT / "scripts"), str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, *paths],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout and process.stdout.readline() == "ready False\n"
-    return process
-
-
-def test_locks_of_a_killed_run_are_removed(folder):
-    another = another_snakemake(folder)
-    lock = leave_lock(folder)
-    another.kill()
-    another.wait()
-    _owner, cleared = startup.clear_stale_locks(folder)
-    assert cleared and not lock.exists()
-
-
-def test_locks_of_a_live_run_stay(folder):
-    another = another_snakemake(folder)
-    lock = leave_lock(folder)
-    _owner, cleared = startup.clear_stale_locks(folder)
-    assert not cleared and lock.exists()
-    another.communicate("")
-
-
-def test_locks_that_may_be_another_machines_stay(folder):
-    lock = leave_lock(folder)
-    (folder / "neuralfield.owner").write_text("elsewhere")
-    owner, cleared = startup.clear_stale_locks(folder)
-    assert not cleared and lock.exists()
-    assert owner and (folder / "neuralfield.owner").read_text() == "elsewhere"
-
-
-def test_programs_that_are_started_do_not_keep_the_lock(folder):
-    owner, _ = startup.clear_stale_locks(folder)
-    assert owner
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True)
-    owner.close()
-    leave_lock(folder)
-    _owner, cleared = startup.clear_stale_locks(folder)
-    assert cleared
-    child.communicate("\n")
-
-
-def test_missing_packages(monkeypatch):
-    startup.require_packages()
-    monkeypatch.setitem(startup.PACKAGES, "no_such_module", "some-package")
-    with pytest.raises(startup.UserError, match="no some-package; expected all packages of"):
-        startup.require_packages()
-    startup.require_packages(has_conda=True)
+def test_a_missing_package_is_named(workspace: Workspace):
+    command = [sys.executable, "-c", WITHOUT_SAFETENSORS, *workspace.command("-n")[3:]]
+    done = run(command, cwd=workspace.folder, env=clean_environment(), stderr=subprocess.STDOUT)
+    assert done.returncode == 1
+    assert "no safetensors; expected the packages of pyproject.toml" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_requirements_are_those_of_the_project():
@@ -135,13 +76,3 @@ def test_set_up_keeps_what_the_workflow_imports_compiled(tmp_path, monkeypatch):
     monkeypatch.setattr(install, "IMPORTED", ("imported_by_jobs",))
     install.keep_bytecode()
     assert list(tmp_path.glob("__pycache__/imported_by_jobs.*.pyc"))
-
-
-def test_snakemake_is_left_to_compare_params_without_pandas(monkeypatch):
-    monkeypatch.delitem(sys.modules, "pandas", raising=False)
-    assert importlib.util.find_spec("pandas")
-    startup.leave_out_pandas()
-    try:
-        assert importlib.util.find_spec("pandas") is None
-    finally:
-        del sys.modules["pandas"]

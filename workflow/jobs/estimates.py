@@ -1,6 +1,10 @@
-"""Estimates of the memory and time of jobs from their sizes, which a cluster needs in advance."""
+"""Upper bounds of the memory and time of jobs from their sizes, which a cluster needs in advance.
 
-from collections.abc import Mapping, Sequence
+A job that gets too little is killed, so that the bounds are generous; benchmarks/job_requests.py
+compares them with what jobs have used. Memory is in units of 10^6 bytes.
+"""
+
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, inf, isqrt
@@ -12,97 +16,67 @@ from PIL import Image
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields import FieldSettings, field_settings
-from neuralfield.images import Header
 from neuralfield.images.image import ImageShape
-from neuralfield.system.errors import ConfigError, NeuralfieldError
-from neuralfield.tasks.classifier.classifier_objective import BLOCK_IMAGES, BLOCK_VALUES
-from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
+from neuralfield.system.errors import NeuralfieldError
+from neuralfield.tasks.classifier.classifier_objective import BLOCK_VALUES
 from neuralfield.tasks.classifier.idx import read_idx_shape
 from neuralfield.tasks.classifier.labelled import TRAINING, find_files
 from neuralfield.tasks.image.image_objective import BLOCK_POINTS
 from neuralfield.tasks.image.presets import read_preset
 from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
-BASE_MEMORY_MB = 1000
-"""Memory of Python and its packages, of Snakemake in the same job on a cluster, and of a small
-image."""
+Settings = Mapping[str, Any]
 
-GPU_MEMORY_MB = 3000
-"""Host memory that CuPy and CUDA are assumed to take; a cluster is not asked for GPU memory."""
+BASE_MEMORY_MB = 1000
+"""Python and its packages, Snakemake in the same job on a cluster, and a small image."""
+
+GPU_HOST_MEMORY_MB = 3000
+"""Host memory of CuPy and CUDA; assumed, as are the next two."""
 
 CUDA_MEMORY_MB = 1000
-"""GPU memory that CuPy, CUDA and the kernels are assumed to take."""
+"""GPU memory of CuPy, CUDA and the kernels."""
 
 RENDERING_GPU_MEMORY_MB = 6000
-"""GPU memory that a band of a render is assumed to take."""
-
-THREAD_MEMORY_MB = 60
-"""Memory per thread for a band of a large image, or for the network of a tile, and the arrays that
-the thread computes from it."""
+"""GPU memory of a band of a render."""
 
 RENDERING_MEMORY_MB = 4000
-"""Memory for a band of a render with its samples; a larger render has more bands, not larger ones.
-"""
+"""A band of a render with its samples; a larger render has more bands, not larger ones."""
 
-BYTES_PER_VALUE = 8 * 4
-"""Bytes for each value of a layer's output: 8 copies in float32, which the forward and backward
-passes make."""
+THREAD_MEMORY_MB = 60
+"""Memory of each thread that works on a band of a large image, or on a tile."""
 
-UNKNOWN_SIDE_PX = 1024
-"""Side that is assumed for an image whose size cannot be read."""
+PIXEL_BYTES = 4 * 4 * 6
+"""Bytes of a pixel: six copies in float32 of an image with four values per pixel."""
 
-CORE_FLOP_PER_S = {"cpu": 2e10, "tape": 5e9}
-"""Lower bounds of a core's speed by engine: a job that takes longer than expected is worse than one
-that takes less time."""
+VALUE_BYTES = 8 * 8
+"""Bytes of each value of a layer: eight copies in float64 in the forward and backward passes."""
 
-GPU_FLOP_PER_S = {"cuda": 4e12, "tape": 2e12}
-"""Assumed lower bounds of a GPU's speed by engine: the GPU that a job gets is not known in advance.
-Newer GPUs are many times faster."""
+WEIGHT_BYTES = 4 * (MOST_SHARDS + 8)
+"""Bytes of a weight: moments, copies, and the gradients that threads compute separately."""
 
-GPU_STEP_S = {"cuda": 1e-4, "tape": 1e-2}
-"""Assumed minimum time of a step by engine, which is needed to launch its kernels."""
-
-_CHANNELS = 3
-"""Channels that are assumed of an image."""
-
-_ASSUMED_CLASSES = 256
-"""Assumed number of classes of a classifier: the maximum."""
+STEP_S_AND_FLOP_PER_S = {
+    "cpu": (1e-3, 2e10),  # of a core
+    "tape": (1e-2, 5e9),  # of a core
+    "cuda": (1e-4, 4e12),
+    "tape on a GPU": (1e-2, 2e12),
+}
+"""By engine the time of a step without any points, and a lower bound of the speed. The GPU that a
+job gets is not known in advance; newer GPUs are many times faster."""
 
 STARTING_MINUTES = 10
 LONGEST_MINUTES = 7 * 24 * 60
-
-Settings = Mapping[str, Any]
-
-
-def network(field: Settings) -> FieldSettings:
-    """Return the settings of a network that a config describes."""
-    if field["type"] == "imported":  # its file may not exist yet
-        field = read_preset("original")
-    return field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
+UNKNOWN_SIDE_PX = 1024  # of an image whose size cannot be read
+MOST_CLASSES = 256
+CHANNELS = 3  # assumed of every image
 
 
-def weight_count(field: Settings) -> int:
-    """Return the number of multiplications by weights in a network's forward pass for one point."""
-    return sum(a * b for a, b in network(field).layer_shapes(_CHANNELS))
-
-
-def encoding_bytes(image: Settings, field: Settings) -> int:
-    """Return the bytes of an encoding's features, their gradients and the optimizer's moments."""
-    side = isqrt(image_points(image))
-    shapes = network(field).encoding_shapes(ImageShape(side, side, _CHANNELS))
-    return 6 * 8 * sum(a * b for a, b in shapes)
-
-
-def image_points(image: Settings) -> int:
-    """Return the pixels of a training image, which is assumed square if only a side is known."""
-    size = image.get("size")
-    if size is None:
-        return source_points(image["path"])
-    return size[0] * size[1] if isinstance(size, list) else size**2
+def memory_mb(data_bytes: float, gpus: int = 0) -> int:
+    """Return the memory of a job with this much data."""
+    return BASE_MEMORY_MB + gpus * GPU_HOST_MEMORY_MB + ceil(data_bytes / 1e6)
 
 
 @lru_cache
-def source_points(path: str) -> int:
+def source_pixels(path: str) -> int:
     """Return the pixels of an image file from its header, or a default if it cannot be read."""
     Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is enforced when images are read
     try:
@@ -112,197 +86,124 @@ def source_points(path: str) -> int:
         return UNKNOWN_SIDE_PX**2
 
 
-def source_memory_mb(image: Settings, max_megapixels: float) -> int:
-    """Return the memory to read an image file; an image above the limit is not decoded."""
-    return image_memory_mb(int(min(source_points(image["path"]), 1e6 * max_megapixels)))
+def image_pixels(image: Settings) -> int:
+    """Return the pixels of a training image, which is assumed square if only a side is known."""
+    size = image.get("size")
+    if size is None:
+        return source_pixels(image["path"])
+    return size[0] * size[1] if isinstance(size, list) else size**2
+
+
+def network_of(field: Settings) -> FieldSettings:
+    """Return the settings of a network that a config describes."""
+    if field["type"] == "imported":  # its file may not exist yet
+        field = read_preset("original")
+    return field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
+
+
+def layer_weights(field: Settings) -> int:
+    """Return the number of multiplications by weights for one point."""
+    return sum(a * b for a, b in network_of(field).layer_shapes(CHANNELS))
 
 
 def points_per_step(image: Settings, training: Settings) -> int:
     """Return how many points one training step evaluates."""
-    pixels = min(training["batch_pixels"] or image_points(image), image_points(image))
+    pixels = min(training["batch_pixels"] or image_pixels(image), image_pixels(image))
     return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
 
 
-def training_memory_mb(image: Settings, field: Settings, threads: int, gpus: int) -> int:
-    """Return the host memory of a training.
+def field_bytes(image: Settings, field: Settings, threads: int) -> int:
+    """Return the host memory of an image's training.
 
-    This is the memory of the image as a table and, without a GPU, of every layer's values for the
-    points that each thread evaluates.
+    It is for the image and its table, the weights, and the layers' values of each thread's points.
     """
-    table = image_memory_mb(2 * image_points(image)) + ceil(encoding_bytes(image, field) / 1e6)
-    if gpus:
-        return table + GPU_MEMORY_MB
-    points = min(points_per_step(image, field["training"]), threads * BLOCK_POINTS["cpu"])
-    wide = 2 if field["training"]["precision"] == "float64" else 1
-    layers = points * network(field).working_values * BYTES_PER_VALUE * wide
-    weights = weight_count(field)
-    gradients = MOST_SHARDS * 4 * weights if cpu_engine(field) == "cpu" else 0
-    return table + ceil((layers + gradients) / 1e6)
+    network, side = network_of(field), isqrt(image_pixels(image))
+    shapes = network.weight_shapes(ImageShape(side, side, CHANNELS))
+    values = threads * BLOCK_POINTS["cpu"] * network.working_values
+    weights = sum(a * b for a, b in shapes)
+    return 2 * PIXEL_BYTES * image_pixels(image) + VALUE_BYTES * values + WEIGHT_BYTES * weights
 
 
-def training_gpu_memory_mb(image: Settings, field: Settings) -> int:
-    """Return the GPU memory of a training: for the image, and for every layer's values."""
-    points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
-    wide = 2 if field["training"]["precision"] == "float64" else 1
-    layers = points * network(field).working_values * BYTES_PER_VALUE * wide
-    own = layers + encoding_bytes(image, field) + 24 * image_points(image)
-    return CUDA_MEMORY_MB + ceil(own / 1e6)
+def field_gpu_bytes(image: Settings, field: Settings) -> int:
+    """Return the GPU memory of an image's training, whose points are in memory together."""
+    network, points = network_of(field), points_per_step(image, field["training"])
+    values = min(points, BLOCK_POINTS["gpu"]) * network.working_values
+    value_bytes = VALUE_BYTES // (1 if field["training"]["precision"] == "float64" else 2)
+    return field_bytes(image, field, 0) + value_bytes * values
 
 
-def cpu_engine(field: Settings) -> str:
-    """Return the engine that will train a network on a processor."""
-    return "cpu" if _has_kernels(field) else "tape"
+def engine_of(field: Settings, gpus: int) -> str:
+    """Return the engine that trains a network, if the GPU is new enough."""
+    network, training = network_of(field), field["training"]
+    has_kernels = network.has_kernels and training["precision"] != "float64"
+    has_kernels = has_kernels and training["engine"] != "tape"
+    if not gpus:
+        return "cpu" if has_kernels else "tape"
+    return "cuda" if has_kernels and max(network.sizes) <= MAX_WIDTH else "tape on a GPU"
 
 
-def gpu_engine(field: Settings) -> str:
-    """Return the engine that will train a network on a GPU, if the GPU is new enough."""
-    fits = max(network(field).sizes) <= MAX_WIDTH
-    return "cuda" if fits and _has_kernels(field) else "tape"
+def field_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
+    """Return the seconds of an image's training."""
+    products = layer_weights(field) * points_per_step(image, field["training"])
+    return training_s(products, field["training"], engine_of(field, gpus), threads)
 
 
-def _has_kernels(field: Settings) -> bool:
-    """Return whether engines with kernels cover a network and its training, and may be used."""
-    training = field["training"]
-    may_use_kernels = training["precision"] != "float64" and training["engine"] != "tape"
-    return network(field).has_kernels and may_use_kernels
+def training_s(products: float, training: Settings, engine: str, threads: int) -> float:
+    """Return the seconds of a training with this many multiplications by weights in a pass.
 
-
-def batch_minutes(
-    networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int, attempt: int = 1
-) -> int:
-    """Return the time of several trainings in one job, each given by its image and network.
-
-    The trainings are assumed to run one after another. Each step has three matrix products for each
-    layer and point: one in the forward pass, and two in the backward pass.
+    A step has a forward pass, and a backward pass with twice as many; each is two operations.
     """
-    work_s = sum(training_s(image, field, threads, gpus) for image, field in networks)
-    return minutes(work_s, networks[0][1]["training"], attempt)
-
-
-def minutes(work_s: float, training: Settings, attempt: int = 1) -> int:
-    """Return the time that a training requests.
-
-    The time grows with each attempt, because a cluster stops a job that takes longer than it
-    requested. It never exceeds the limit in the settings, at which the training exits by itself.
-    """
-    minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
-    return ceil(min(attempt * minutes, training.get("time_limit_s", inf) / 60))
-
-
-def batch_memory_mb(networks: Sequence[tuple[Settings, Settings]], threads: int, gpus: int) -> int:
-    """Return the memory of simultaneous trainings in one job, with Python's memory counted once."""
-    common = BASE_MEMORY_MB + (GPU_MEMORY_MB if gpus else 0)
-    own_threads = max(1, threads // len(networks))
-    own = (
-        training_memory_mb(image, field, own_threads, gpus) - common for image, field in networks
-    )
-    return common + sum(own)
-
-
-def training_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
-    """Return the time of the steps of a training."""
-    training = field["training"]
     if "budget" in training:
         return training["budget"]
-    weights = weight_count(field)
-    step_flop = 6 * weights * points_per_step(image, training)
-    if gpus:
-        engine = gpu_engine(field)
-        step_s = GPU_STEP_S[engine] + step_flop / GPU_FLOP_PER_S[engine]
-    else:
-        step_s = step_flop / (CORE_FLOP_PER_S[cpu_engine(field)] * threads)
-    work_s = training["steps"] * step_s
-    if not gpus:
-        work_s = min(work_s, training.get("cpu_budget", inf))
-    return work_s
+    on_cores = engine in ("cpu", "tape")
+    step_s, flop_per_s = STEP_S_AND_FLOP_PER_S[engine]
+    step_s += 6 * products / (flop_per_s * (threads if on_cores else 1))
+    limit_s = training.get("cpu_budget", inf) if on_cores else inf
+    return min(training["steps"] * step_s, limit_s)
 
 
-def table_weights(table: Settings) -> int:
-    """Return the number of weights of a table's network, without its biases."""
-    sizes = (len(table["inputs"]), *table["network"]["widths"], len(table["targets"]))
-    return sum(a * b for a, b in pairwise(sizes))
+def rendering_s(pixels: float, field: Settings, threads: int, gpus: int) -> float:
+    """Return the seconds of a render with 16 samples for each pixel."""
+    _, flop_per_s = STEP_S_AND_FLOP_PER_S["tape on a GPU" if gpus else "tape"]
+    return 32 * layer_weights(field) * pixels / (flop_per_s if gpus else flop_per_s * threads)
 
 
-def table_numbers(table: Settings) -> int:
-    """Return an upper bound of the numbers in a CSV: each is followed by a comma or a line end."""
-    try:
-        return Path(table["path"]).stat().st_size // 2
-    except OSError:
-        return 0
+def minutes(work_s: float, training: Settings | None = None, attempt: int = 1) -> int:
+    """Return the time that a job requests: more in each attempt, but no more than its time limit,
+    at which a training exits by itself."""
+    minutes = min(STARTING_MINUTES + ceil(work_s / 60), LONGEST_MINUTES)
+    return ceil(min(attempt * minutes, (training or {}).get("time_limit_s", inf) / 60))
 
 
-def table_memory_mb(table: Settings, gpus: int) -> int:
-    """Return the memory of a table's training: copies of its numbers, and optimizer moments."""
-    layers = max(table["network"]["widths"], default=1) * (len(table["network"]["widths"]) + 1)
-    values = 8 * table_numbers(table) + 8 * table_weights(table)
-    values += table["training"]["threads"] * BLOCK_ROWS["cpu"] * layers * 4
-    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil(8 * values / 1e6)
+def table_work(table: Settings, threads: int) -> tuple[int, float]:
+    """Return the bytes of a table's training, and its multiplications by weights in a pass.
 
-
-def table_training_s(table: Settings) -> float:
-    """Return the seconds of the steps of a table's training with the engine "tape"."""
-    training = table["training"]
-    rows = table_numbers(table) // (len(table["inputs"]) + len(table["targets"])) + 1
-    rows = min(training["batch_samples"] or rows, rows)
-    flop_per_s = CORE_FLOP_PER_S["tape"] * training["threads"]
-    step_s = GPU_STEP_S["tape"] + 6 * table_weights(table) * rows / flop_per_s
-    return training["steps"] * step_s
-
-
-def classifier_header(classifier: Settings) -> tuple[int, ImageShape]:
-    """Return the number of training images and their size from the file's header.
-
-    One image of 28 x 28 pixels is assumed if the header cannot be read.
+    Each number in a CSV has a comma or a line end.
     """
+    widths = table["network"]["widths"]
+    sizes = (len(table["inputs"]), *widths, len(table["targets"]))
+    weights = sum(a * b for a, b in pairwise(sizes))
+    path = Path(table["path"])
+    numbers = path.stat().st_size // 2 if path.exists() else 0
+    rows = numbers // (sizes[0] + sizes[-1]) + 1
+    values = numbers + threads * BLOCK_ROWS["cpu"] * sum(sizes)
+    rows_per_step = min(table["training"]["batch_samples"] or rows, rows)
+    return VALUE_BYTES * values + WEIGHT_BYTES * weights, weights * rows_per_step
+
+
+def classifier_work(classifier: Settings, threads: int) -> tuple[int, float]:
+    """Return the bytes of a classifier's training, and its multiplications in a pass."""
+    network, training = classifier["network"], classifier["training"]
     try:
         count, height, width = read_idx_shape(find_files(classifier["path"], TRAINING)[0], 3)
-    except (NeuralfieldError, OSError):
-        return 1, ImageShape(28, 28, 1)
-    return count, ImageShape(width, height, 1)
-
-
-def classifier_memory_mb(classifier: Settings, threads: int, gpus: int) -> int:
-    """Return the memory of a classifier's training: for its images, and for a tape per thread."""
-    count, shape = classifier_header(classifier)
-    network = ConvolutionalClassifier.from_mapping(classifier["network"])
-    try:
-        weights = sum(a * b for a, b in network.weight_shapes(shape, _ASSUMED_CLASSES))
-        values = network.working_values(shape)
-    except ConfigError:  # its job reports that
-        return BASE_MEMORY_MB
-    block = max(1, min(BLOCK_IMAGES["cpu"], BLOCK_VALUES["cpu"] // values))
-    images = 4 * count * shape.width * shape.height
-    tape = threads * block * values * BYTES_PER_VALUE
-    return BASE_MEMORY_MB + gpus * GPU_MEMORY_MB + ceil((images + tape + 64 * weights) / 1e6)
-
-
-def classifier_training_s(classifier: Settings, threads: int, gpus: int) -> float:
-    """Return the seconds of a classifier's steps; a kernel is multiplied at every position."""
-    count, shape = classifier_header(classifier)
-    network, training = classifier["network"], classifier["training"]
-    places, channels, products = shape.width * shape.height, 1, 0
+    except (NeuralfieldError, OSError):  # its job reports that
+        count, height, width = 1, 28, 28
+    weights, products, places, channels = 0, 0, height * width, 1
     for number in network["channels"]:
-        products += places * network["kernel"] ** 2 * channels * number
+        kernels = network["kernel"] ** 2 * channels * number
+        weights, products = weights + kernels, products + places * kernels
         places, channels = places // network["pool"] ** 2 + 1, number
-    products += places * channels * max(network["hidden"], default=1)
+    dense = sum(a * b for a, b in pairwise((places * channels, *network["hidden"], MOST_CLASSES)))
+    values = 4 * count * height * width // VALUE_BYTES + threads * BLOCK_VALUES["cpu"]
     images = min(training["batch_samples"] or count, count)
-    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
-    step_s = GPU_STEP_S["tape"] + 6 * products * images / flop_per_s
-    return training["steps"] * step_s
-
-
-def rendering_s(points: float, field: Settings, threads: int, gpus: int) -> float:
-    """Return the seconds of a render: a product for each layer and sample, 16 samples per pixel."""
-    flop_per_s = GPU_FLOP_PER_S["tape"] if gpus else CORE_FLOP_PER_S["tape"] * threads
-    return 32 * weight_count(field) * points / flop_per_s
-
-
-def image_memory_mb(points: int) -> int:
-    """Return the memory of six copies of an image in float32, with four values per pixel."""
-    return BASE_MEMORY_MB + ceil(points * 4 * 4 * 6 / 1e6)
-
-
-def unpacking_memory_mb(header: Header, threads: int) -> int:
-    """Return the memory of bands of a large image, or of all of it if rows are not in order."""
-    points = 0 if header.row_by_row else header.width * header.height
-    return BASE_MEMORY_MB + THREAD_MEMORY_MB * threads + ceil(points * 8 / 1e6)
+    return VALUE_BYTES * values + WEIGHT_BYTES * (weights + dense), (products + dense) * images

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from snakemake.exceptions import WorkflowError
+
 from jobs.batches import Batch
-from jobs.plan import Plan, Settings
-from jobs.startup import UserError
+from jobs.plan import Plan
 from neuralfield.tasks.classifier.labelled import find_files
 
 InputFunction = Callable[[Any], str | list[str]]
@@ -59,15 +60,6 @@ class Inputs:
         whole = self.plan.whole
         return [path for image, path in files.items() if image in whole or Path(path).exists()]
 
-    def batch_networks(self, batch: Batch) -> Callable[[Any, Any], list[Settings]]:
-        """Return a function that returns the settings of a batch's networks.
-
-        Snakemake does not compare the result with that of earlier runs, because the function has
-        the parameter `input`. This comparison is not needed: the name of a batch is a digest of all
-        settings that affect its networks.
-        """
-        return lambda wildcards, input: [self.plan.network_of(run) for run in batch.runs]
-
     def table_sizes(self, table: str) -> list[str]:
         """Return the metrics files of all networks of a table, if it has several networks."""
         several = self.plan.config["tables"][table]["sizes"]
@@ -88,12 +80,14 @@ class Inputs:
     def of_each(self, section: str, file: str) -> InputFunction:
         """Return an input function for a file of every table or of every classifier.
 
-        It raises `UserError` if the section `tables` or `classifiers` is empty.
+        It raises `WorkflowError` if the section `tables` or `classifiers` is empty.
         """
 
         def files(wildcards: Any) -> list[str]:
             if not self.plan.config[section]:
-                raise UserError(f"config.yaml: {section}: missing; expected {_EXAMPLES[section]}")
+                raise WorkflowError(
+                    f"config.yaml: {section}: missing; expected {_EXAMPLES[section]}"
+                )
             return [f"results/{section}/{name}/{file}" for name in self.plan.config[section]]
 
         return files

@@ -3,214 +3,173 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from config.configuration import ImageNetwork
 from jobs import estimates
 from jobs.batches import Batch
-from jobs.plan import Plan, Settings
+from jobs.plan import Plan
 from jobs.tile_job import TileJob
 from neuralfield.system.device import gpu_is_present
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 
 CORES_ON_A_CLUSTER = 2
-"""Default cores of a job if neither the settings nor --cores set a number."""
+"""Cores that a job requests if neither the settings nor --cores set a number."""
 
 SHORT_JOB_S = 60
 """Estimated seconds from which on a training has its GPU for itself."""
+
+Resources = dict[str, Any]
 
 
 class Needs:
     """Functions for the threads, priorities and resources of rules.
 
     Their arguments are those that Snakemake passes; an `ImageNetwork` may take the place of
-    wildcards. `workflow` is Snakemake's object.
+    wildcards. `cores` is the number that ``--cores`` sets; None where jobs are only submitted to a
+    cluster.
     """
 
-    def __init__(self, plan: Plan, batches: Sequence[Batch], workflow: Any) -> None:
-        self.plan, self._workflow = plan, workflow
+    def __init__(self, plan: Plan, batches: Sequence[Batch], cores: int | None) -> None:
+        self.plan, self.cores = plan, cores
         # jobs that train networks of images
         self._trainings = sum(run.image not in plan.tiled for run in plan.trained_runs(plan.runs))
         self._trainings += len(plan.tile_job_of)
         self._trainings -= sum(len(batch.runs) - 1 for batch in batches)
-
-    def _image_and_network(self, wildcards: Any) -> tuple[Settings, Settings]:
-        return self.plan.image_of(wildcards), self.plan.network_of(wildcards)
+        self.table_training = self._of_samples(estimates.table_work)
+        self.classifier_training = self._of_samples(estimates.classifier_work)
 
     def gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs that a job on this network uses."""
         device = self.plan.device_of(wildcards)
         return int(device == "gpu" or (device == "auto" and gpu_is_present()))
 
-    def _shares_gpu(self, seconds: float) -> bool:
-        """Return whether a job of this estimated time shares a GPU of this machine with others."""
-        is_on_cluster = self._workflow.remote_exec or self._workflow.non_local_exec
-        return not (is_on_cluster or self.plan.config["gpu_exclusive"] or seconds >= SHORT_JOB_S)
+    def exclusive_gpus(self, wildcards: Any, seconds: float = 0) -> int:
+        """Return the number of GPUs that a job has for itself: none if it is short.
 
-    def training_gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs that a training uses exclusively."""
-        return 0 if self._shares_gpu(self.longest_first(wildcards)) else self.gpus(wildcards)
+        Short jobs share GPUs; on a cluster, which gives a GPU to one job, no job does.
+        """
+        is_shared = self.cores and seconds < SHORT_JOB_S and not self.plan.config["gpu_exclusive"]
+        return 0 if is_shared else self.gpus(wildcards)
 
-    def training_gpu_memory_mb(self, wildcards: Any) -> float:
-        together = self._image_and_network(wildcards)
-        return self.gpus(wildcards) and estimates.training_gpu_memory_mb(*together)
+    def all_cores(self, wildcards: Any = None) -> int:
+        return self.cores or CORES_ON_A_CLUSTER
 
     def training_threads(self, wildcards: Any) -> int:
         """Return the number of threads in the settings, or else an equal share of the cores."""
-        threads = self.plan.network_of(wildcards)["training"].get("threads")
-        if threads:
+        if threads := self.plan.network_of(wildcards)["training"].get("threads"):
             return threads
-        cores = self._workflow.resource_settings.cores
-        if self._workflow.remote_exec:  # a job on a cluster, which has its own cores
-            return cores
         is_classifier = hasattr(wildcards, "classifier")
-        trainings = len(self.plan.config["classifiers"]) if is_classifier else self._trainings
-        return max(1, cores // max(1, trainings)) if cores else CORES_ON_A_CLUSTER
-
-    def all_cores(self, wildcards: Any) -> int:
-        """Return all cores, for a job that other jobs wait for."""
-        return self._workflow.resource_settings.cores or CORES_ON_A_CLUSTER
+        jobs = len(self.plan.config["classifiers"]) if is_classifier else self._trainings
+        return max(1, self.cores // max(1, jobs)) if self.cores else CORES_ON_A_CLUSTER
 
     def rendering_threads(self, wildcards: Any) -> int:
         """Return an equal share of the cores for each of three jobs per network.
 
         The three jobs render the network, evaluate it and make its time-lapse.
         """
-        cores = self.all_cores(wildcards)
-        if self._workflow.remote_exec or not self._workflow.resource_settings.cores:
-            return cores
-        return max(1, cores // (3 * len(self.plan.runs)))
+        return max(1, self.cores // (3 * len(self.plan.runs))) if self.cores else CORES_ON_A_CLUSTER
 
     def image_memory_mb(self, wildcards: Any) -> int:
-        return estimates.image_memory_mb(estimates.image_points(self.plan.image_of(wildcards)))
+        pixels = estimates.image_pixels(self.plan.image_of(wildcards))
+        return estimates.memory_mb(estimates.PIXEL_BYTES * pixels)
 
     def source_memory_mb(self, wildcards: Any) -> int:
-        most_megapixels = self.plan.config["max_megapixels"]
-        return estimates.source_memory_mb(self.plan.image_of(wildcards), most_megapixels)
+        """Return the memory to read an image file; an image above the limit is not decoded."""
+        pixels = estimates.source_pixels(self.plan.image_of(wildcards)["path"])
+        most_pixels = 1e6 * self.plan.config["max_megapixels"]
+        return estimates.memory_mb(estimates.PIXEL_BYTES * min(pixels, most_pixels))
 
-    def training_memory_mb(self, wildcards: Any, threads: int) -> int:
-        together = self._image_and_network(wildcards)
-        return estimates.training_memory_mb(*together, threads, self.gpus(wildcards))
+    def field_s(self, wildcards: Any, threads: int = 1) -> float:
+        """Return the seconds of an image's training; its priority, so that the longest is first."""
+        image, network = self.plan.image_of(wildcards), self.plan.network_of(wildcards)
+        return estimates.field_s(image, network, threads, self.gpus(wildcards))
 
-    def training_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
-        together = [self._image_and_network(wildcards)]
-        return estimates.batch_minutes(together, threads, self.gpus(wildcards), attempt)
+    def batch_s(self, runs: Sequence[Any]) -> float:
+        return sum(map(self.field_s, runs))
 
-    def longest_first(self, wildcards: Any) -> float:
-        """Return the priority of a training: its time, so that long trainings start first."""
-        together = self._image_and_network(wildcards)
-        return estimates.training_s(*together, 1, self.gpus(wildcards))
+    def tiled_memory_mb(self, wildcards: Any, threads: int) -> int:
+        """Return the memory of bands of a large image, or of all of it if rows are not in order."""
+        header, _ = self.plan.tiled[wildcards.image]
+        pixels = 0 if header.row_by_row else header.width * header.height
+        return estimates.memory_mb(8 * pixels) + estimates.THREAD_MEMORY_MB * threads
 
-    def square_pixels(self, wildcards: Any) -> int:
-        """Return the pixels of a square render: of the wildcard `size`, or else of the image's."""
-        points = estimates.image_points(self.plan.image_of(wildcards))
-        return int(wildcards.get("size") or points**0.5) ** 2
+    def training(self, runs: Sequence[Any] = (), at_once: int = 0) -> Resources:
+        """Return the resources of a job that trains images, by default the one of its wildcards.
+
+        They are trained one after another, `at_once` of them in memory together; by default all.
+        """
+
+        def described(wildcards: Any) -> list[tuple[Any, Any]]:
+            trained = (runs or [wildcards])[: at_once or None]
+            return [(self.plan.image_of(run), self.plan.network_of(run)) for run in trained]
+
+        def gpus(wildcards: Any) -> int:
+            seconds = self.batch_s(runs or [wildcards])
+            return self.exclusive_gpus((runs or [wildcards])[0], seconds)
+
+        def gpu_memory_mb(wildcards: Any) -> int:
+            own = sum(estimates.field_gpu_bytes(*network) for network in described(wildcards))
+            used = self.gpus((runs or [wildcards])[0])
+            return used * (estimates.CUDA_MEMORY_MB + int(own / 1e6))
+
+        def mem_mb(wildcards: Any, threads: int) -> int:
+            used = self.gpus((runs or [wildcards])[0])
+            networks = described(wildcards)
+            own_threads = 0 if used else max(1, threads // len(networks))
+            own = sum(estimates.field_bytes(*network, own_threads) for network in networks)
+            return estimates.memory_mb(own, used)
+
+        def runtime(wildcards: Any, threads: int, attempt: int) -> int:
+            trained = runs or [wildcards]
+            seconds = sum(self.field_s(run, threads) for run in trained)
+            return estimates.minutes(seconds, self.plan.network_of(trained[0])["training"], attempt)
+
+        return {"gpu": gpus, "gpu_memory_mb": gpu_memory_mb, "mem_mb": mem_mb, "runtime": runtime}
+
+    def tiles_training(self, job: TileJob) -> Resources:
+        """Return the resources of a job on tiles, which reads the next tiles while it trains."""
+        together = TRAINED_TOGETHER["gpu" if self.gpus(job.run) else "cpu"]
+        return self.training([job.first_tile] * len(job.tiles), at_once=2 * together)
+
+    def tiles_s(self, job: TileJob) -> float:
+        return len(job.tiles) * self.field_s(job.first_tile)
 
     def rendering(
         self,
         pixels: float | Callable[[Any], float],
         mem_mb: float | Callable[[Any], float] = estimates.RENDERING_MEMORY_MB,
-    ) -> dict[str, Any]:
+    ) -> Resources:
         """Return the resources of a rule that renders this number of pixels of a network."""
 
         def minutes(wildcards: Any, threads: int) -> int:
-            points = pixels(wildcards) if callable(pixels) else pixels
+            number = pixels(wildcards) if callable(pixels) else pixels
             network, gpus = self.plan.network_of(wildcards), self.gpus(wildcards)
-            return estimates.minutes(estimates.rendering_s(points, network, threads, gpus), {})
+            return estimates.minutes(estimates.rendering_s(number, network, threads, gpus))
 
         gpu_memory_mb = estimates.RENDERING_GPU_MEMORY_MB
         return {
-            "gpu": lambda wildcards: 0 if self._shares_gpu(0) else self.gpus(wildcards),
+            "gpu": lambda wildcards: self.exclusive_gpus(wildcards),
             "gpu_memory_mb": lambda wildcards: self.gpus(wildcards) * gpu_memory_mb,
             "mem_mb": mem_mb,
             "runtime": minutes,
         }
 
-    def table_memory_mb(self, wildcards: Any) -> int:
-        return estimates.table_memory_mb(self.plan.network_of(wildcards), self.gpus(wildcards))
+    def square_pixels(self, wildcards: Any) -> int:
+        """Return the pixels of a square render: of the wildcard `size`, or else of the image's."""
+        pixels = estimates.image_pixels(self.plan.image_of(wildcards))
+        return int(wildcards.get("size") or pixels**0.5) ** 2
 
-    def table_minutes(self, wildcards: Any, attempt: int) -> int:
-        table = self.plan.network_of(wildcards)
-        return estimates.minutes(estimates.table_training_s(table), table["training"], attempt)
+    def _of_samples(self, work: Callable[[Any, int], tuple[int, float]]) -> Resources:
+        """Return the resources of a training of a table or classifier, whose `work` is estimated
+        by `estimates.table_work` or `estimates.classifier_work`."""
 
-    def classifier_memory_mb(self, wildcards: Any, threads: int) -> int:
-        network = self.plan.network_of(wildcards)
-        return estimates.classifier_memory_mb(network, threads, self.gpus(wildcards))
+        def mem_mb(wildcards: Any, threads: int) -> int:
+            data_bytes, _ = work(self.plan.network_of(wildcards), threads)
+            return estimates.memory_mb(data_bytes, self.gpus(wildcards))
 
-    def classifier_minutes(self, wildcards: Any, threads: int, attempt: int) -> int:
-        network = self.plan.network_of(wildcards)
-        work_s = estimates.classifier_training_s(network, threads, self.gpus(wildcards))
-        return estimates.minutes(work_s, network["training"], attempt)
+        def runtime(wildcards: Any, threads: int, attempt: int) -> int:
+            network = self.plan.network_of(wildcards)
+            _, products = work(network, threads)
+            engine = "tape on a GPU" if self.gpus(wildcards) else "tape"
+            seconds = estimates.training_s(products, network["training"], engine, threads)
+            return estimates.minutes(seconds, network["training"], attempt)
 
-    def tiles_s(self, job: TileJob) -> float:
-        return len(job.tiles) * self.longest_first(job.first_tile)
-
-    def tiles_resources(self, job: TileJob) -> dict[str, Any]:
-        """Return the estimates for a job on tiles.
-
-        The memory is that of the tiles that are trained together and of those that are read ahead;
-        the time is that of all tiles.
-        """
-        network = (self.plan.image_of(job.first_tile), self.plan.network_of(job.run))
-        gpus = self.gpus(job.run)
-        return self._resources_of_several(
-            "train_tiles",
-            gpus,
-            seconds=self.tiles_s(job),
-            trained=[network] * len(job.tiles),
-            in_memory=[network] * (2 * TRAINED_TOGETHER["gpu" if gpus else "cpu"]),
-            on_gpu=[job.first_tile] * TRAINED_TOGETHER["gpu"],
-        )
-
-    def batch_s(self, batch: Batch) -> float:
-        return sum(map(self.longest_first, batch.runs))
-
-    def batch_resources(self, batch: Batch) -> dict[str, Any]:
-        """Return the estimates for all networks of a batch."""
-        networks = [self._image_and_network(run) for run in batch.runs]
-        return self._resources_of_several(
-            "train_batch",
-            self.gpus(batch.runs[0]),
-            seconds=self.batch_s(batch),
-            trained=networks,
-            in_memory=networks,
-            on_gpu=batch.runs,
-        )
-
-    def _resources_of_several(
-        self,
-        kind: str,
-        gpus: int,
-        *,
-        seconds: float,
-        trained: Sequence[tuple[Settings, Settings]],
-        in_memory: Sequence[tuple[Settings, Settings]],
-        on_gpu: Sequence[ImageNetwork | Any],
-    ) -> dict[str, Any]:
-        """Return the resources of a job that trains several networks.
-
-        The time is estimated for all networks in `trained`, and the memory for those that are in
-        memory at the same time. Values that --set-resources sets for this kind of job win.
-        """
-
-        def gpu_memory_mb(wildcards: Any) -> float:
-            own = (self.training_gpu_memory_mb(run) - estimates.CUDA_MEMORY_MB for run in on_gpu)
-            return gpus and estimates.CUDA_MEMORY_MB + sum(own)
-
-        given = self._workflow.resource_settings.overwrite_resources.get(kind, {})
-        return {
-            "gpu": lambda wildcards: 0 if self._shares_gpu(seconds) else gpus,
-            "gpu_memory_mb": gpu_memory_mb,
-            "mem_mb": lambda wildcards, threads: estimates.batch_memory_mb(
-                in_memory, threads, gpus
-            ),
-            "runtime": lambda wildcards, threads, attempt: estimates.batch_minutes(
-                trained, threads, gpus, attempt
-            ),
-        } | {name: getattr(value, "raw", value) for name, value in given.items()}
-
-    def threads_of_several(self, kind: str, run: ImageNetwork) -> int:
-        """Return the threads that --set-threads sets for a kind of rules, or else of a training.
-
-        Users cannot name the single rules, because their names are generated.
-        """
-        given = self._workflow.resource_settings.overwrite_threads.get(kind)
-        return getattr(given, "raw", given) or self.training_threads(run)
+        return {"gpu": self.gpus, "mem_mb": mem_mb, "runtime": runtime}

@@ -1,17 +1,18 @@
 """The images, networks, tables and classifiers of a config, and the files made from them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from snakemake.exceptions import WorkflowError
+
 from config.configuration import ImageNetwork, runs, trained_fields
 from config.large_images import headers_and_tilings, tile_groups
 from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
-from jobs.startup import UserError
 from jobs.tile_job import TileJob
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
@@ -97,7 +98,7 @@ class Plan:
         if hasattr(wildcards, "network"):
             return self._table_of(wildcards.network)
         if wildcards.field not in self.config["fields"]:
-            raise UserError(
+            raise WorkflowError(
                 f"{wildcards.field}: no such network; expected a field or a combination of a sweep;"
                 " `snakemake -n` lists them"
             )
@@ -139,21 +140,6 @@ class Plan:
         """
         training = self.network_of(wildcards)["training"]
         return {key: training[key] for key in MAKES_NO_DIFFERENCE if key in training}
-
-    def tile_settings(self, job: TileJob) -> Settings:
-        """Return the params of a job on tiles.
-
-        Snakemake does not compare params whose functions have the parameter `input`. The division
-        of tiles among jobs may therefore change without the tiles being trained again.
-        """
-        return {
-            "field": self.field_settings(job.run),
-            "training": self.training_settings(job.first_tile),
-            "execution": lambda wildcards, input: self.execution_settings(job.first_tile, input),
-            "tiles": lambda wildcards, input: [
-                list(map(astuple, together)) for together in job.listed
-            ],
-        }
 
     def tiling_of(self, wildcards: Any) -> Settings:
         """Return the sides of an image, and the side and the overlap of its tiles."""

@@ -1,7 +1,8 @@
 """A job that trains tiles of a large image, and the files that it writes."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import SimpleNamespace
+from typing import Any
 
 from config.configuration import ImageNetwork
 from neuralfield.images.tiling import Tile
@@ -19,6 +20,11 @@ class TileJob:
     @property
     def tiles(self) -> list[Tile]:
         return [tile for together in self.listed for tile in together]
+
+    @property
+    def places(self) -> list[list[tuple[Any, ...]]]:
+        """The fields of the tiles of each file list, as plain values for a param."""
+        return [list(map(astuple, together)) for together in self.listed]
 
     @property
     def rule(self) -> str:

@@ -8,7 +8,6 @@ rule classifiers:
     input:
         "results/classifiers/report.html",
         PLAN.classifier_products(),
-        incomplete_again(PLAN.classifier_products),
 
 
 rule train_classifier:
@@ -28,9 +27,7 @@ rule train_classifier:
         "../envs/networks.yaml"
     threads: NEEDS.training_threads
     resources:
-        gpu=NEEDS.gpus,
-        mem_mb=NEEDS.classifier_memory_mb,
-        runtime=NEEDS.classifier_minutes,
+        **NEEDS.classifier_training,
     params:
         network=INPUTS.of_network("network"),
         training=PLAN.training_settings,
@@ -67,7 +64,7 @@ rule evaluate_classifier:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=NEEDS.classifier_memory_mb,
+        mem_mb=NEEDS.classifier_training["mem_mb"],
         runtime=20,
     params:
         network=INPUTS.of_network("network"),

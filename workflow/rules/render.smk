@@ -138,7 +138,10 @@ if config["timelapse"]["formats"]:
             "../envs/pages.yaml"
         threads: NEEDS.rendering_threads
         resources:
-            **NEEDS.rendering(TIMELAPSE_PIXELS, mem_mb=estimates.image_memory_mb(TIMELAPSE_PIXELS)),
+            **NEEDS.rendering(
+                TIMELAPSE_PIXELS,
+                mem_mb=estimates.memory_mb(estimates.PIXEL_BYTES * TIMELAPSE_PIXELS),
+            ),
         params:
             # Snakemake compares the values of params without their names; `settings` has the names
             settings=config["timelapse"],

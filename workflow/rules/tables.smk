@@ -5,7 +5,6 @@ rule tables:
     input:
         "results/tables/report.html",
         PLAN.table_products(),
-        incomplete_again(PLAN.table_products),
 
 
 rule train_table:
@@ -24,9 +23,7 @@ rule train_table:
         "../envs/networks.yaml"
     threads: NEEDS.training_threads
     resources:
-        gpu=NEEDS.gpus,
-        mem_mb=NEEDS.table_memory_mb,
-        runtime=NEEDS.table_minutes,
+        **NEEDS.table_training,
     params:
         settings=PLAN.table_task_settings,
         training=PLAN.training_settings,
@@ -59,7 +56,7 @@ rule evaluate_table:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=NEEDS.table_memory_mb,
+        mem_mb=NEEDS.table_training["mem_mb"],
         runtime=10,
     params:
         settings=PLAN.table_task_settings,
@@ -95,7 +92,7 @@ rule plot_table:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=NEEDS.table_memory_mb,
+        mem_mb=NEEDS.table_training["mem_mb"],
         runtime=10,
     params:
         settings=PLAN.table_task_settings,

@@ -18,9 +18,7 @@ rule unpack:
         "../envs/networks.yaml"
     threads: NEEDS.all_cores
     resources:
-        mem_mb=lambda wildcards, threads: estimates.unpacking_memory_mb(
-            PLAN.tiled[wildcards.image][0], threads
-        ),
+        mem_mb=NEEDS.tiled_memory_mb,
         runtime=60,
     params:
         settings=PLAN.image_settings("mode", "threshold"),
@@ -53,7 +51,7 @@ rule overview:
     conda:
         "../envs/networks.yaml"
     resources:
-        mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        mem_mb=EVALUATION_MEMORY_MB,
         runtime=30,
     params:
         max_megapixels=config["evaluate"]["max_megapixels"],
@@ -72,7 +70,6 @@ for job in PLAN.tile_job_of.values():
         name:
             job.rule
         input:
-            changed_tiles_again(job),
             pixels=f"results/{job.run.image}/pixels.npy",
             facts=f"results/{job.run.image}/picture.json",
         output:
@@ -84,11 +81,15 @@ for job in PLAN.tile_job_of.values():
         priority: NEEDS.tiles_s(job)
         conda:
             "../envs/networks.yaml"
-        threads: NEEDS.threads_of_several("train_tiles", job.run)
+        threads: NEEDS.training_threads(job.run)
         resources:
-            **NEEDS.tiles_resources(job),
+            **NEEDS.tiles_training(job),
         params:
-            **PLAN.tile_settings(job),
+            field=PLAN.field_settings(job.run),
+            training=PLAN.training_settings(job.first_tile),
+            execution=untracked(PLAN.execution_settings(job.first_tile, [])),
+            # the division of tiles among jobs may change without their training
+            tiles=untracked(job.places),
             version=VERSION,
         message:
             f"Training {job.run.field} on {len(job.tiles)} tiles of {job.run.image}"
@@ -114,8 +115,7 @@ rule gather_tiles:
         "../envs/pages.yaml"
     threads: NEEDS.all_cores
     resources:
-        mem_mb=lambda wildcards, threads: estimates.BASE_MEMORY_MB
-        + estimates.THREAD_MEMORY_MB * threads,
+        mem_mb=NEEDS.tiled_memory_mb,
         runtime=30,
     params:
         tiling=PLAN.tiling_of,
@@ -149,8 +149,7 @@ rule evaluate_tiles:
             lambda wildcards: (
                 PLAN.tiled[wildcards.image][0].width * PLAN.tiled[wildcards.image][0].height
             ),
-            mem_mb=estimates.RENDERING_MEMORY_MB
-            + estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+            mem_mb=estimates.RENDERING_MEMORY_MB + EVALUATION_MEMORY_MB,
         ),
     params:
         overview_megapixels=config["evaluate"]["max_megapixels"],

@@ -17,15 +17,12 @@ rule train:
     wildcard_constraints:
         image=one_of(PLAN.whole),
         field=TRAINED_NAMES,
-    priority: NEEDS.longest_first
+    priority: NEEDS.field_s
     conda:
         "../envs/networks.yaml"
     threads: NEEDS.training_threads
     resources:
-        gpu=NEEDS.training_gpus,
-        gpu_memory_mb=NEEDS.training_gpu_memory_mb,
-        mem_mb=NEEDS.training_memory_mb,
-        runtime=NEEDS.training_minutes,
+        **NEEDS.training(),
     params:
         field=PLAN.field_settings,
         training=PLAN.training_settings,
@@ -68,15 +65,17 @@ for batch in BATCHES:
             f"logs/batches/{batch.name}.log",
         benchmark:
             f"logs/batches/{batch.name}.benchmark.tsv"
-        priority: NEEDS.batch_s(batch)
+        priority: NEEDS.batch_s(batch.runs)
         conda:
             "../envs/networks.yaml"
-        threads: NEEDS.threads_of_several("train_batch", batch.runs[0])
+        threads: NEEDS.training_threads(batch.runs[0])
         resources:
-            **NEEDS.batch_resources(batch),
+            **NEEDS.training(batch.runs),
         params:
             batch=batch.name,
-            networks=INPUTS.batch_networks(batch),
+            # the batch's name is a digest of all settings that its networks depend on
+            networks=untracked([PLAN.network_of(run) for run in batch.runs]),
+            line=untracked(batch.line),
             version=VERSION,
         message:
             f"Training {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"

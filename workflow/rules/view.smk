@@ -23,7 +23,7 @@ rule view:
     conda:
         "../envs/pages.yaml"
     resources:
-        mem_mb=estimates.image_memory_mb(1e6 * config["evaluate"]["max_megapixels"]),
+        mem_mb=EVALUATION_MEMORY_MB,
         runtime=20,
     params:
         version=VERSION,

@@ -41,15 +41,14 @@ class Copies:
         as_links: bool = False,
     ) -> None:
         self.folder, self.made_from, self.say, self.as_links = folder, made_from, say, as_links
-        self._ledger, self._mark = folder / f"{name}{_LEDGER}", _mark(folder, name)
+        self._ledger = folder / f"{name}{_LEDGER}"
 
     def restore(self, outputs: Mapping[str, Path]) -> bool:
         """Restore outputs by name; return whether they were restored.
 
-        They are not if they were made from something else, the copies are damaged, or
-        `mark_to_make_anew` has been called.
+        They are not if they were made from something else, or the copies are damaged.
         """
-        if not self._ledger.exists() or self._mark.exists():
+        if not self._ledger.exists():
             return False
         try:
             entries = read_ledger(self._ledger)
@@ -98,7 +97,6 @@ class Copies:
                         publish(path / file, self.folder / digest)
                         stored.add(digest)
             write_ledger(self._ledger, entries)
-            self._mark.unlink(missing_ok=True)
             for digest in earlier - self._stored(f"*{_LEDGER}"):
                 (self.folder / digest).unlink(missing_ok=True)
         except (OSError, NeuralfieldError) as error:
@@ -114,16 +112,3 @@ class Copies:
                 for entry in read_ledger(path).values():
                     digests |= set(entry.files.values())
         return digests
-
-
-def mark_to_make_anew(folder: Path, name: str, is_wanted: bool) -> None:
-    """Set or clear a marker file with which the next job ignores the copies of a result."""
-    with contextlib.suppress(OSError):  # there are no copies, or the folder is not writable
-        if is_wanted:
-            _mark(folder, name).touch()
-        else:
-            _mark(folder, name).unlink()
-
-
-def _mark(folder: Path, name: str) -> Path:
-    return folder / f"{name}.anew"

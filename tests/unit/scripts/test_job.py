@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from processes import output_of
 from small_disk import small_disk
 
 from entry.job import run_job
@@ -104,3 +105,20 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, capsys):
         assert run(main, disk.folder / "folder" / "log") == 0
     assert (tmp_path / "done").exists()
     assert capsys.readouterr().err == ""
+
+
+def test_checksums_of_all_outputs_are_beside_the_log(tmp_path):
+    def main(image, render, folder):
+        folder.mkdir()
+        for path in (render, folder / "a", folder / "b", folder / ".hidden"):
+            path.write_text(path.name)
+
+    files = {"render": f"{tmp_path}/render.png", "folder": f"{tmp_path}/folder"}
+    assert run(main, tmp_path / "render.log", **files) == 0
+    listed = (tmp_path / "render.sha256").read_text()
+    assert [Path(line.split("  ")[1]).name for line in listed.splitlines()] == [
+        "render.png",
+        "a",
+        "b",
+    ]
+    output_of(["sha256sum", "--check", "--quiet", tmp_path / "render.sha256"])

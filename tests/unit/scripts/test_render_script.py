@@ -5,7 +5,7 @@ from PIL import Image
 
 import render
 from neuralfield.fields import ImageShape, build_field, field_settings
-from neuralfield.system.copies import FOLDER_NAME, mark_to_make_anew
+from neuralfield.system.copies import FOLDER_NAME
 from neuralfield.tasks.image.image_model import Model
 
 WHOLE, LEFT = [0, 0, 1, 1], [0, 0, 0.5, 1]
@@ -59,7 +59,7 @@ def test_a_size_that_is_added_is_rendered_alone(folder):
     assert (path / "a.png").stat().st_mtime > 1, "it would look older than the network"
 
 
-@pytest.mark.parametrize("change", ["network", "size", "samples", "version", "damage", "forced"])
+@pytest.mark.parametrize("change", ["network", "size", "samples", "version", "damage"])
 def test_a_render_of_something_else_is_made_again(folder, change):
     path, rendered = folder
     rendered({"a": (9, WHOLE)})
@@ -72,11 +72,9 @@ def test_a_render_of_something_else_is_made_again(folder, change):
         options = {"samples": 2}
     elif change == "version":
         options = {"version": "another"}
-    elif change == "damage":
+    else:
         content = (path / "a.png").read_bytes()
         (path / "a.png").write_bytes(content[:-20] + b"\0" + content[-19:])
-    else:
-        mark_to_make_anew(path / FOLDER_NAME, "a.png", True)
     assert rendered({"a": (size, WHOLE)}, **options) == ["a.png"]
 
 

@@ -16,7 +16,7 @@ from failing_files import (
 )
 from test_fit import CPU, make_task
 
-from neuralfield.system.copies import TRAINING, Copies, mark_to_make_anew
+from neuralfield.system.copies import Copies
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.training.fit import fit
 from neuralfield.training.loop import Training
@@ -146,16 +146,6 @@ def test_other_settings_are_trained_and_replace_what_is_kept_when_they_are_done(
     other.fit()
     assert other.steps
     assert trained.again().steps, "one training is kept, the last one"
-
-
-def test_a_training_that_is_asked_for_anew_takes_its_steps(trained):
-    mark_to_make_anew((trained.folder / ".kept"), TRAINING, True)
-    later = trained.again()
-    assert later.steps
-    assert not later.again().steps, "it was asked for once"
-    mark_to_make_anew((trained.folder / ".kept"), TRAINING, True)
-    mark_to_make_anew((trained.folder / ".kept"), TRAINING, False)
-    assert not trained.again().steps
 
 
 def test_a_batch_trains_only_those_that_are_not_kept(tmp_path):

@@ -107,15 +107,12 @@ def read_config(path: Path) -> None:
     for image, field in configuration.runs(found):
         if found["fields"][field]["type"] != "imported":
             about = (found["images"][image], found["fields"][field])
-            estimates.training_memory_mb(*about, 1, 0)
-            estimates.batch_minutes([about], 1, 0)
+            estimates.field_bytes(*about, 1)
+            estimates.minutes(estimates.field_s(*about, 1, 0))
     for table in found["tables"].values():
-        estimates.table_memory_mb(table, 0)
-        estimates.minutes(estimates.table_training_s(table), table["training"])
+        estimates.table_work(table, 1)
     for classifier in found["classifiers"].values():
-        estimates.classifier_memory_mb(classifier, 1, 0)
-        work_s = estimates.classifier_training_s(classifier, 1, 0)
-        estimates.minutes(work_s, classifier["training"])
+        estimates.classifier_work(classifier, 1)
 
 
 PIXEL_NAMES = ["x", "y", "pixel_value"]

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
+from snakemake.exceptions import WorkflowError
 from workspace import SETTINGS, Workspace
 
 from config import large_images
 from config.configuration import ImageNetwork, read_settings
 from config.sweeps import expand
 from jobs.plan import Plan
-from jobs.startup import UserError
 from neuralfield.images.tiling import Tiling
 from neuralfield.tasks.training_settings import MAKES_NO_DIFFERENCE
 
@@ -58,7 +58,7 @@ def test_networks_are_found_by_the_wildcards_of_a_job(plan: Plan):
     table = plan.network_of(SimpleNamespace(network="slope/sizes/4x2"))
     assert table["network"]["widths"] == [4, 2]
     assert plan.network_of(ImageNetwork("large", "plain"))["training"]["time_limit_s"] == 60
-    with pytest.raises(UserError, match="none: no such network"):
+    with pytest.raises(WorkflowError, match="none: no such network"):
         plan.network_of(SimpleNamespace(image="tiny", field="none"))
 
 
