@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from threadpoolctl import threadpool_limits
+from neuralfield.system.device import limit_blas_to_one_core
 
 
 class ThreadPool:
@@ -17,7 +17,7 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         self.size = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-        self._limits = threadpool_limits(limits=1)
+        self._limits = limit_blas_to_one_core()
 
     def run(self, work: Callable[[int, int], None], pieces: int) -> None:
         """Call `work` once for each piece, with the number of the piece and the number of the

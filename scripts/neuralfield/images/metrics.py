@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from threadpoolctl import threadpool_limits
 
 from neuralfield.images.image import LUMA_WEIGHTS
+from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import InputError
 
 IDENTICAL_DB = 200.0
@@ -154,7 +154,7 @@ def _similarity(
     def sum_of(block: tuple[slice, slice]) -> float:
         return _similarity_of_block(image[block], reference[block])
 
-    with threadpool_limits(limits=1):  # threads of the BLAS do not speed up small products
+    with limit_blas_to_one_core():  # threads of the BLAS do not speed up small products
         return sum(map_blocks(sum_of, blocks)), rows * columns * channels
 
 

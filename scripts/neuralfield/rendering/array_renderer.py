@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from threadpoolctl import threadpool_limits
-
 from neuralfield.fields import CoordinateNetwork
 from neuralfield.images.coordinates import grid
-from neuralfield.system.device import Array, Device, namespace_of
+from neuralfield.system.device import Array, Device, limit_blas_to_one_core, namespace_of
 
 _BLOCK_POINTS = {"cpu": 4096, "gpu": 1 << 18}
 
@@ -30,7 +28,7 @@ class ArrayRenderer:
         centres = grid(columns, rows)
         if which is not None:
             centres = centres[which]
-        with threadpool_limits(limits=1):
+        with limit_blas_to_one_core():
             return mean_and_spread(lambda offset: self._values(centres + offset), offsets)
 
     def close(self) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from neuralfield.system.errors import CheckpointError
 from neuralfield.system.files import read_whole, write_atomically
@@ -30,10 +28,10 @@ _METADATA_KEY = "neuralfield"
 """The only key of the header, whose value is sorted JSON; the order of several keys would vary."""
 
 _UNREADABLE = (
-    *(OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError),
+    *(OSError, KeyError, ValueError, TypeError, AttributeError),
     *(RecursionError, OverflowError),
 )
-"""Exceptions on reading a file that is damaged or malicious."""
+"""Exceptions, beside those of safetensors, on reading a file that is damaged or malicious."""
 
 _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
 """File name of the snapshot of a model (.safetensors) or of a mosaic of models (.json)."""
@@ -41,6 +39,8 @@ _SNAPSHOT_NAME = re.compile(r"step_(\d{8})\.(?:safetensors|json)")
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
     """Write arrays and JSON metadata as safetensors; the same content gives the same bytes."""
+    from safetensors.numpy import save  # planning needs this module, but not the package
+
     ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
     plain = dict(metadata) | {"checksum": _checksum(ordered, metadata)}
     header = {_METADATA_KEY: json.dumps(plain, sort_keys=True)}
@@ -53,6 +53,9 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     Raises `CheckpointError` if the file is missing, truncated, changed, or not written by
     neuralfield.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
         content = read_whole(path, MOST_BYTES)
         header = _metadata(content)
@@ -62,7 +65,7 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     except FileNotFoundError as error:
         remedy = remedy_for(path, is_missing=True)
         raise CheckpointError(str(path), "no such file", "a saved network", remedy) from error
-    except _UNREADABLE as error:
+    except (SafetensorError, *_UNREADABLE) as error:
         found = f"cannot be read ({type(error).__name__}: {error})"
         expected = "a file written by neuralfield"
         raise CheckpointError(str(path), found, expected, remedy_for(path)) from error

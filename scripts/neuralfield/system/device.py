@@ -8,12 +8,15 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from neuralfield.system.errors import ConfigError, ResourceError
 from neuralfield.system.kernel_cache import import_cupy
+
+if TYPE_CHECKING:
+    from threadpoolctl import threadpool_limits
 
 Array = Any
 """A NumPy or a CuPy array; the two share one interface."""
@@ -41,6 +44,13 @@ class Device:
 
 HOST = Device("cpu", "host", np)
 """The CPU, for arrays for which no device was chosen."""
+
+
+def limit_blas_to_one_core() -> "threadpool_limits":
+    """Limit each product of matrices to one core; the limits that are returned are a context."""
+    from threadpoolctl import threadpool_limits  # planning needs this module, but not the package
+
+    return threadpool_limits(limits=1)
 
 
 def keep_freed_memory() -> None:

@@ -15,10 +15,8 @@ from math import log2
 from pathlib import Path
 from typing import Any, Self
 
-from threadpoolctl import threadpool_limits
-
 from neuralfield.system.checkpoint import fingerprint
-from neuralfield.system.device import Device, keep_freed_memory
+from neuralfield.system.device import Device, keep_freed_memory, limit_blas_to_one_core
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.system.files import storage_errors, write_json
 from neuralfield.system.input_files import read_json
@@ -224,7 +222,7 @@ def time_of_step_s(
     timed = replace(task, training=replace(task.training, batch_pixels=batch_pixels))
     with ExitStack() as stack:
         if device.kind == "cpu":  # as in `fit`
-            stack.enter_context(threadpool_limits(limits=1))
+            stack.enter_context(limit_blas_to_one_core())
             keep_freed_memory()
         trainer = Trainer(timed, device, engine, threads, lambda line: None)
         stack.callback(trainer.close)

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from threadpoolctl import threadpool_limits
-
 from neuralfield.engines import EngineBatch
 from neuralfield.system.checkpoint import fingerprint
 from neuralfield.system.copies import FOLDER_NAME, TRAINING, Copies
-from neuralfield.system.device import keep_freed_memory, require_cores, require_memory
+from neuralfield.system.device import (
+    keep_freed_memory,
+    limit_blas_to_one_core,
+    require_cores,
+    require_memory,
+)
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.training.loop import ActiveTraining, Training, train_all
@@ -41,7 +44,7 @@ def fit(
     with ExitStack() as stack:
         if shared.device.kind == "cpu":
             # each thread of the engine computes its own blocks; threads of the BLAS would compete
-            stack.enter_context(threadpool_limits(limits=1))
+            stack.enter_context(limit_blas_to_one_core())
             keep_freed_memory()
         stop = stop or stack.enter_context(StopSignals(shared.leave_at_s))
         active = [_make_active(trainings[0], stack)]
