@@ -58,7 +58,8 @@ def with_conda(tmp_path, monkeypatch):
 
 NOT_THERE = """
 import importlib.util, sys
-for name in ("av", "matplotlib", "numba", "pandas", "pyvips", "safetensors", "threadpoolctl", "tqdm"):
+names = ("av", "matplotlib", "numba", "pandas", "pyvips", "safetensors", "threadpoolctl", "tqdm")
+for name in names:
     sys.modules[name] = None
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *others: None if name in sys.modules and \\
