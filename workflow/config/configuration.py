@@ -7,13 +7,7 @@ from typing import Any, NamedTuple
 
 from config import large_images
 from config.image_sizes import too_large_images, too_large_renders
-from config.named_files import (
-    find_file,
-    find_folder,
-    missing_file,
-    require_file,
-    result_of_itself,
-)
+from config.named_files import find_file, find_folder, missing_file, result_of_itself
 from config.own_image import TAKEN_NAMES, adopt_own_image
 from config.precedence import (
     adopt_budget,
@@ -170,13 +164,11 @@ def _disagreements(
         if name.lower() in TAKEN_NAMES:
             expected = f"another name: results/{name.lower()} is reserved for {name.lower()}"
             yield ConfigError(where_is(("images",)), f"the name {name!r}", expected, "rename it")
-        try:
-            where = where_is(("images", name, "path"))
-            require_file(image["path"], where, "an image")
+        where = where_is(("images", name, "path"))
+        if not (missing := list(missing_file(image["path"], where, "an image"))):
             yield from result_of_itself(image["path"], f"results/{name}", where)
             yield from large_images.complaints(name, settings, where_is)
-        except ConfigError as error:
-            yield error
+        yield from missing
         for index, field in enumerate(image.get("fields", ())):
             if field not in settings["fields"]:
                 guess = did_you_mean(field, settings["fields"])

@@ -29,28 +29,19 @@ def _find(path: str, is_right: Callable[[Path], bool]) -> Path | None:
 
 
 def missing_file(path: str, where: str, what: str) -> Iterator[ConfigError]:
-    """Yield the error of `require_file`, if there is no such file."""
-    try:
-        require_file(path, where, what)
-    except ConfigError as error:
-        yield error
+    """Yield an error if a file does not exist or cannot be read.
 
-
-def require_file(path: str, where: str, what: str) -> Path:
-    """Return a file that has to exist and to be readable, or raise a `ConfigError`.
-
-    For the message, `where` is the place of the setting, and `what` describes the expected file.
+    `where` is the place of the setting, and `what` describes the expected file.
     """
     found = find_file(path)
     if found is None:
         state, remedy = "no such file", f"write it relative to the working directory, {Path.cwd()}"
         if os.path.isdir(os.path.expanduser(path)):  # noqa: PTH111, PTH112
             state, remedy = "is a folder", "name a file in it"
-        raise ConfigError(where, f"{path}: {state}", f"the path of {what}", remedy)
-    if not os.access(found, os.R_OK):
+        yield ConfigError(where, f"{path}: {state}", f"the path of {what}", remedy)
+    elif not os.access(found, os.R_OK):
         state, remedy = "no permission to read it", f"allow it (chmod u+r {shlex.quote(path)})"
-        raise ConfigError(where, f"{path}: {state}", "a file that can be read", remedy)
-    return found
+        yield ConfigError(where, f"{path}: {state}", "a file that can be read", remedy)
 
 
 def result_of_itself(path: str, results: str, where: str) -> Iterator[ConfigError]:

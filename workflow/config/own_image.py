@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from config.named_files import require_file
+from config.named_files import find_file, missing_file
 from config.sources import BESIDE_IMAGE, Sources, mapping
 from config.wording import as_written
 from neuralfield.images.image import target_size, usual_size_px
@@ -50,12 +50,13 @@ def adopt_own_image(
     image |= {key: written.pop(key) for key in BESIDE_IMAGE if key in written}
     name = slug(Path(path).stem)
     name = str(written.pop("name", f"{name}-picture" if name in TAKEN_NAMES else name))
-    where = sources.where(("image",))
     shape = None
+    where = sources.where(("image",))
+    yield from (missing := list(missing_file(path, where, "an image")))
     try:
-        file = require_file(path, where, "an image")
-        shape = image_size(file)
-        require_same_source(name, file)
+        if not missing and (file := find_file(path)):
+            shape = image_size(file)
+            require_same_source(name, file)
     except ConfigError as error:
         yield error
     except InputError as error:

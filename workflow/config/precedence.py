@@ -4,7 +4,7 @@ The command line (``--config`` and ``--configfile``) wins over the config file. 
 two, a network's own ``training`` wins over the section ``training``.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from config.schema import read_schema
@@ -106,52 +106,31 @@ def settings_without_effect(
             )
     fields, schema = settings["fields"], read_schema()
     usual = schema["properties"]["fields"]["default"]
-    used = set(_users(settings, own_keys, ""))
+    things = [*settings["images"].values(), *settings["sweeps"].values()]
+    used = {name for thing in things for name in thing.get("fields", fields)} & fields.keys()
     for name in fields.keys() - used:
         if mapping(written.get("fields")).get(name) != usual.get(name):
             yield (
                 f"{sources.where(('fields', name))} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
             )
-    trainings = [fields[name]["training"] for name in used if "training" in fields[name]]
-    for key, value in mapping(written.get("training")).items():
+    trainings = {name: fields[name]["training"] for name in used if "training" in fields[name]}
+    for key, value in mapping(written.get("training")).items() if trainings else ():
         rule = schema["$defs"]["training"]["properties"][key]
-        if not trainings or value == rule.get("default"):
+        unmet = (
+            f"{other}: {' or '.join(wanted)}"
+            for other, wanted in rule.get("x-only-with", {}).items()
+            if not any(training[other] in wanted for training in trainings.values())
+        )
+        if value == rule.get("default"):
             continue
-        if condition := _unmet_condition(rule.get("x-only-with", {}), trainings):
+        if condition := next(unmet, ""):
             reason = f"no network is trained with {condition}"
-        elif key == "steps" and all("budget" in training for training in trainings):
+        elif key == "steps" and all("budget" in training for training in trainings.values()):
             reason = "a budget determines the steps"
-        elif not any(_users(settings, own_keys, key)):
-            reason = "every network or sweep sets its own value"
+        elif all(key in own_keys[name] for name in trainings):
+            reason = "every network sets its own value"
         else:
             continue
         where = sources.where(("training", key))
         yield f"{where}: {as_written(value)} has no effect, because {reason}."
-
-
-def _users(
-    settings: Mapping[str, Any], own_keys: Mapping[str, Collection[str]], key: str
-) -> Iterator[str]:
-    """Yield the networks, alone or in a sweep, that use a setting of the section `training`."""
-    fields = settings["fields"]
-
-    def takes(name: str) -> bool:
-        is_trained = not key or "training" in fields[name]
-        return is_trained and key not in own_keys[name]
-
-    for image in settings["images"].values():
-        yield from filter(takes, image.get("fields", fields))
-    for sweep in settings["sweeps"].values():
-        if key not in sweep["vary"] and f"training.{key}" not in sweep["vary"]:
-            yield from (name for name in sweep["fields"] if name in fields and takes(name))
-
-
-def _unmet_condition(
-    only_with: Mapping[str, Sequence[str]], trainings: Sequence[Mapping[str, Any]]
-) -> str:
-    """Return an unmet condition of a setting, another setting and its values; empty if none."""
-    for other, wanted in only_with.items():
-        if not any(training[other] in wanted for training in trainings):
-            return f"{other}: {' or '.join(wanted)}"
-    return ""
