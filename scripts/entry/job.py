@@ -74,6 +74,11 @@ def run_job(
                     " this size; run fewer jobs at once (--cores 1), or make images, networks or"
                     " batches smaller"
                 )
+            elif isinstance(error, ModuleNotFoundError):
+                report(
+                    f"{sys.executable}: no {error.name}; expected the packages of the workflow; add"
+                    " --sdm conda to the command, or install them (docs/install.md)"
+                )
             else:
                 report(
                     f"{type(error).__name__}: {error}; expected no such error, which is a mistake"

@@ -15,8 +15,8 @@ try:
     from neuralfield.version import ENGINE_VERSION
 except ModuleNotFoundError as error:
     raise WorkflowError(
-        f"{sys.executable}: no {error.name}; expected the packages of pyproject.toml; run `make run`,"
-        " or `pip install -c constraints.txt -e '.[workflow]'` in the project's folder"
+        f"{sys.executable}: no {error.name}; expected NumPy and Pillow, and without --sdm conda all"
+        " packages of the workflow; run `pip install numpy pillow`, or `make run` in a clone"
     ) from error
 
 try:

@@ -28,7 +28,7 @@ def unpacked(address):
         for name, content in (files or read_listed()).items():
             path = unfinished / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            path.write_bytes(content + b"\n")  # which Git's output is stripped of
             os.utime(
                 path, (1e9, 1e9)
             )  # jobs do not run again because a script is newer than results
