@@ -1,7 +1,5 @@
 """Images of users: their folders, and the kinds as which they are trained."""
 
-import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -89,29 +87,19 @@ def test_a_preset_that_is_named_is_obeyed(tmp_path, written):
 
 @pytest.mark.slow
 def test_two_files_of_one_name(workspace):
-    """Also, all cores are used without --cores, and --cores has precedence over the profile."""
+    """The log of the job that read the first file says whose results the folder has."""
     wanted = "results/grey16/resized.png"
     for name in ("grey16.png", "grey16.tif"):
         Image.new("L", (600, 300)).save(workspace.path(name))
-
-    def run(*settings, cores=()):
-        command = workspace.command()
-        where = command.index("--cores")
-        command[where : where + 2] = cores
-        return workspace.run_command([*command, wanted, "--config", *settings])
-
-    first = run("image=grey16.png")
-    assert first.returncode == 0, first.stdout
-    assert "grey16.png: 600 x 300 pixels, reduced to 256 x 128 for training" in first.stdout
-    assert re.search(rf"on {len(os.sched_getaffinity(0))} cores?; ", first.stdout)
+    notes = workspace.succeed(wanted, "--config", "image=grey16.png")
+    assert "grey16.png: 600 x 300 pixels, reduced to 256 x 128 for training" in notes
     made = workspace.path(wanted).read_bytes()
-    second = run("image=grey16.tif", "size=100")
+    second = workspace.run(wanted, "--config", "image=grey16.tif", "size=100")
     assert second.returncode != 0 and "Traceback" not in second.stdout
     assert "add name=grey16-tif to the command" in second.stdout, second.stdout
     assert workspace.path(wanted).read_bytes() == made
     wanted = "results/grey16-tif/resized.png"
-    third = run("image=grey16.tif", "size=100", "name=grey16-tif", cores=("--cores", "1"))
-    assert third.returncode == 0 and "on 1 core; " in third.stdout, third.stdout
+    workspace.succeed(wanted, "--config", "image=grey16.tif", "size=100", "name=grey16-tif")
     assert Image.open(workspace.path(wanted)).size == (100, 50)
 
 

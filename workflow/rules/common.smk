@@ -6,7 +6,6 @@ from snakemake.exceptions import WorkflowError
 
 try:
     from config import configuration, named_files, sweeps
-    from config.sources import Sources
     from jobs import batches, estimates
     from jobs.inputs import Inputs
     from jobs.needs import Needs
@@ -20,7 +19,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 try:
-    SOURCES = Sources("config of the module neuralfield" if IS_MODULE else "config.yaml", GIVEN)
     SETTINGS = configuration.read_settings(config, SOURCES)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, SOURCES))
 except configuration.Problems as problems:
