@@ -9,9 +9,12 @@ import tomllib
 
 import pytest
 import yaml
+from processes import output_of
 from stand_in_conda import install_stand_in_conda
 from test_imports import NEEDED
 from workspace import ROOT, Workspace
+
+import neuralfield
 
 ENVIRONMENTS = sorted((ROOT / "workflow/envs").glob("*.yaml"))
 RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
@@ -77,3 +80,11 @@ def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with
     assert done.returncode == 0, planned
     for path in ENVIRONMENTS:
         assert re.search(rf"environment \S*{path.name} will be created", planned)
+
+
+def test_the_container_has_these_environments(with_conda):
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+    image = output_of([*command, "--containerize"], cwd=ROOT)
+    assert (ROOT / "Dockerfile").read_text() == image, "write it by `snakemake --containerize`"
+    snakefile = (ROOT / "workflow/Snakefile").read_text()
+    assert re.findall(r'^containerized: ".*:(.*)"', snakefile, re.M) == [neuralfield.__version__]
