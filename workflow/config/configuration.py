@@ -19,7 +19,7 @@ from config.precedence import (
 from config.schema import read_schema, with_defaults
 from config.sources import COMMAND_LINE, ONE_FILE, Sources, WhereIs
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
-from config.wording import Problems, as_written, errors_in, in_words
+from config.wording import Problems, as_written, mistakes_in
 from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.durations import seconds_of
 from neuralfield.system.errors import ConfigError, did_you_mean
@@ -73,8 +73,7 @@ def read_settings(config: Mapping[str, Any], sources: Sources = ONE_FILE) -> dic
     notes += [] if own_image else leave_out_examples(written, sources)
     adopt_budget(written, given)
     let_the_command_line_win(written, sources)
-    for error in errors_in(written, read_schema()):
-        errors += in_words(error, sources.where, whole=written)
+    errors += mistakes_in(written, read_schema(), sources.where, whole=written)
     if errors:
         raise Problems(errors)
     settings = with_defaults(written, read_schema())

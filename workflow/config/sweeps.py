@@ -10,7 +10,7 @@ from config.configuration import ImageNetwork, trained_fields
 from config.schema import read_schema
 from config.sources import ONE_FILE, Place, Sources, WhereIs
 from config.task_settings import outside_their_limits
-from config.wording import Problems, errors_in, in_words
+from config.wording import Problems, mistakes_in
 from neuralfield.fields import suggested_learning_rate
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.settings import AUTO
@@ -76,9 +76,15 @@ def expand(settings: Mapping[str, Any], sources: Sources = ONE_FILE) -> list[Swe
     The name of a combination depends only on the combination: two sweeps that contain it share one
     network, and adding a value to a list does not change existing combinations.
     """
-    sweeps, errors = [], []
-    for name, sweep in settings["sweeps"].items():
+    sweeps: list[Sweep] = []
+    errors: list[ConfigError] = []
+    for name, written in settings["sweeps"].items():
+        sweep = _without_prefixes(written)
         found = list(_mistakes(name, sweep, settings, sources.where))
+        if len(sweep["vary"]) < len(written["vary"]):
+            where = sources.where(("sweeps", name, "vary"))
+            expected = "each setting once, with training. before its name or without"
+            found.append(ConfigError(where, "a setting occurs twice", expected))
         if not found:
             sweeps.append(_expanded(name, sweep, settings))
             found = list(_refusals(sweeps[-1], settings, sources.where))
@@ -86,6 +92,19 @@ def expand(settings: Mapping[str, Any], sources: Sources = ONE_FILE) -> list[Swe
     if errors:
         raise Problems(errors)
     return sweeps
+
+
+def _without_prefixes(sweep: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a sweep with the names of settings of the training without the prefix ``training.``.
+
+    They stay unambiguous, because no network has a setting with the name of a training setting.
+    """
+
+    def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {key.removeprefix("training."): value for key, value in settings.items()}
+
+    entries = {key: [plain(entry) for entry in sweep[key]] for key in ("exclude", "include")}
+    return {**sweep, "vary": plain(sweep["vary"]), **entries}
 
 
 def all_runs(sweeps: Iterable[Sweep]) -> list[ImageNetwork]:
@@ -162,16 +181,8 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _setting(key: str) -> str:
-    """Return the name of a setting without the prefix ``training.``.
-
-    The result is unambiguous, because no network has a setting with the name of a training setting.
-    """
-    return key.removeprefix("training.")
-
-
 def _canonical(values: Mapping[str, Any]) -> Values:
-    plain = {_setting(key): _plain(value) for key, value in values.items()}
+    plain = {key: _plain(value) for key, value in values.items()}
     return tuple(sorted(plain.items(), key=lambda item: (item[0] == SEED, item[0])))
 
 
@@ -182,8 +193,7 @@ def _combinations(
     fixed = dict(fixed)
     images = [fixed.pop("image")] if "image" in fixed else images
     fields = [fixed.pop("field")] if "field" in fixed else sweep["fields"]
-    named = {_setting(key) for key in fixed}
-    lists = {key: values for key, values in sweep["vary"].items() if _setting(key) not in named}
+    lists = {key: values for key, values in sweep["vary"].items() if key not in fixed}
     for image, field, values in product(images, fields, product(*lists.values())):
         yield image, SweepNetwork(field, _canonical(dict(zip(lists, values, strict=True)) | fixed))
 
@@ -204,7 +214,7 @@ def _expanded(name: str, sweep: Mapping[str, Any], settings: Mapping[str, Any]) 
 
 def _matches(image: str, network: SweepNetwork, entry: Mapping[str, Any]) -> bool:
     own = {"image": image, "field": network.base, **dict(network.values)}
-    return all(own[_setting(key)] == value for key, value in entry.items())
+    return all(own[key] == value for key, value in entry.items())
 
 
 def _mistakes(
@@ -224,45 +234,32 @@ def _mistakes(
         for kind, names in known.items()
     }
     lists = {f"{kind}s": {"items": rule} for kind, rule in named.items()}
-    yield from _violations(sweep, {"properties": lists}, where_is, place)
-    varied = sorted({"image", "field", *map(_setting, sweep["vary"])})
+    yield from mistakes_in(sweep, {"properties": lists}, where_is, place)
+    varied = {"image": images, "field": sweep["fields"], **sweep["vary"]}
+    values = {key: {"enum": values} for key, values in varied.items()}
+    values = {"properties": values, "additionalProperties": False}
     for index, entry in enumerate(sweep["exclude"]):
-        keys = {_setting(key): value for key, value in entry.items()}
-        rule = {"properties": {key: {} for key in varied}, "additionalProperties": False}
-        yield from _violations(keys, rule, where_is, (*place, "exclude", index))
-    for key in sweep["vary"]:
-        if key != _setting(key) and _setting(key) in sweep["vary"]:
-            where = where_is((*place, "vary", key))
-            yield ConfigError(where, f"the same as {_setting(key)}", "each setting once")
+        yield from mistakes_in(entry, values, where_is, (*place, "exclude", index))
     bases = [field for field in sweep["fields"] if field in known["field"]]
     for base in bases:
         rules = _rules_of(base, settings)
         lists = {key: {"items": rule} for key, rule in rules["properties"].items()}
-        yield from _violations(
-            sweep["vary"], rules | {"properties": lists}, where_is, (*place, "vary")
-        )
+        lists = rules | {"properties": lists}
+        yield from mistakes_in(sweep["vary"], lists, where_is, (*place, "vary"))
     for index, entry in enumerate(sweep["include"]):
         for base in [entry["field"]] if entry.get("field") in known["field"] else bases:
             rules = _rules_of(base, settings)
             rules["properties"] |= named
-            yield from _violations(entry, rules, where_is, (*place, "include", index))
-
-
-def _violations(
-    value: Any, rule: Mapping[str, Any], where_is: WhereIs, place: Place
-) -> Iterator[ConfigError]:
-    for error in errors_in(value, rule):
-        yield from in_words(error, where_is, place)
+            yield from mistakes_in(entry, rules, where_is, (*place, "include", index))
 
 
 def _rules_of(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rule for the settings of a network and of its training that a sweep may vary."""
     known, kind = read_schema()["$defs"], settings["fields"][base]["type"]
     training = known["training"]["properties"]
-    prefixed = {f"training.{key}": rule for key, rule in training.items()}
     own = {key: rule for key, rule in known[kind]["properties"].items() if key not in FIXED}
     return {
-        "properties": training | prefixed | own,
+        "properties": training | own,
         "additionalProperties": False,
         "x-keys": f"a setting of {base}, which is a {kind} network, or of its training",
     }
@@ -272,17 +269,9 @@ def _refusals(
     sweep: Sweep, settings: Mapping[str, Any], where_is: WhereIs
 ) -> Iterator[ConfigError]:
     """Yield an error for each reason why combinations of individually valid values are invalid."""
-    place: Place = ("sweeps", sweep.name)
-    where = where_is(place)
+    where = where_is(("sweeps", sweep.name))
     if not sweep.runs:
         yield ConfigError(where, "no combination left", "a combination that no exclude matches")
-    written = settings["sweeps"][sweep.name]
-    images = written.get("images", list(settings["images"]))
-    everything = list(_combinations(written, images, {}))
-    for index, entry in enumerate(written["exclude"]):
-        if not any(_matches(image, network, entry) for image, network in everything):
-            at = where_is((*place, "exclude", index))
-            yield ConfigError(at, "matches no combination", "values from the lists", "remove it")
     reasons: dict[tuple[str, str], tuple[str, ConfigError]] = {}
     for name, network in sweep.networks.items():
         if len(name) > LONGEST_NAME:

@@ -1,9 +1,9 @@
 """Error messages for invalid settings, with the expected value and a remedy."""
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf, isfinite
 from typing import Any
 
 import yaml
@@ -27,44 +27,45 @@ class Problems(Exception):
         super().__init__("\n".join(map(str, self.errors)))
 
 
-def _is_integer(_: Any, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(checker: Any, value: Any) -> bool:
-    return _is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
-
-
-_TYPES = {"integer": _is_integer, "number": _is_number}
+_TYPES = {
+    "integer": lambda _, value: type(value) is int,
+    "number": lambda _, value: type(value) is int or (type(value) is float and isfinite(value)),
+}
 _Validator = validators.extend(
     Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(_TYPES)
 )
 """Draft 2020-12, but 2.0 is not an integer, and infinity and NaN are not numbers."""
 
 
-def errors_in(value: Any, rule: Mapping[str, Any]) -> list[ValidationError]:
-    """Return the violations of a rule in a value, sorted by place."""
-    found = _Validator({"$defs": read_schema()["$defs"], **rule}).iter_errors(value)
-    return sorted(found, key=lambda error: [str(step) for step in error.absolute_path])
-
-
-def in_words(
-    error: ValidationError,
+def mistakes_in(
+    value: Any,
+    rule: Mapping[str, Any],
     where_is: WhereIs,
     above: Place = (),
     whole: Mapping[str, Any] | None = None,
 ) -> Iterator[ConfigError]:
-    """Convert an error of jsonschema into errors for the user.
+    """Yield an error for each violation of a rule in the value at the place `above`.
 
-    `above` is the place of the value that was checked. `whole` are all settings, which are searched
-    for a place where an unknown key would be valid.
+    `whole` are all settings, which are searched for a place where an unknown key would be valid.
     """
+    found = _validator(rule).iter_errors(value)
+    for error in sorted(found, key=lambda error: [*map(str, error.absolute_path)]):
+        yield from _in_words(error, where_is, above, whole or {})
+
+
+def _validator(rule: Mapping[str, Any]) -> Any:
+    return _Validator({"$defs": read_schema()["$defs"], **rule})
+
+
+def _in_words(
+    error: ValidationError, where_is: WhereIs, above: Place, whole: Mapping[str, Any]
+) -> Iterator[ConfigError]:
     place: Place = (*above, *error.absolute_path)
     rule: Any = error.schema
     value: Any = error.instance
     if error.validator == "additionalProperties":
         for key in (key for key in value if key not in rule["properties"]):
-            yield _unknown_key((*place, key), value[key], rule, whole or {}, where_is)
+            yield _unknown_key((*place, key), value[key], rule, whole, where_is)
     elif error.validator == "required":
         assert isinstance(error.validator_value, list)
         for key in error.validator_value:
@@ -80,7 +81,7 @@ def in_words(
         if error.validator == "enum" and isinstance(value, str):
             remedy = did_you_mean(value, error.validator_value) or remedy
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-        if is_whole and "whole number" in expectation(rule) and not errors_in(int(value), rule):
+        if is_whole and _validator(rule).is_valid(int(value)):
             remedy = f"write {value:.0f}"
         yield ConfigError(where_is(place), as_written(value), expectation(rule), remedy)
 
@@ -161,5 +162,5 @@ def as_written(value: Any) -> str:
 
 
 def _as_yaml(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()
+    text = yaml.safe_dump(value, default_flow_style=True, width=inf).strip()
     return text.removesuffix("...").strip()
