@@ -231,6 +231,9 @@ def test_an_image_is_enough(written):
         validate(copy.deepcopy(config), str(SCHEMA_PATH))
         assert [*read(config)["fields"]] == ["siren", "siren_footprint"]
         assert [*read(config | {"preset": "fast"})["fields"]] == ["fast"]
+        found = read(config | {"training": {"steps": 9}})
+        assert {field["training"]["steps"] for field in found["fields"].values()} == {9}
+        assert "has no effect" not in str(found["notes"])
 
 
 @pytest.mark.parametrize("kind", sorted(FIELDS))

@@ -15,6 +15,7 @@ from config.precedence import (
     leave_out_examples,
     let_the_command_line_win,
     settings_without_effect,
+    usual_networks,
 )
 from config.schema import read_schema, with_defaults
 from config.sources import COMMAND_LINE, ONE_FILE, Sources, WhereIs
@@ -73,10 +74,11 @@ def read_settings(config: Mapping[str, Any], sources: Sources = ONE_FILE) -> dic
     notes += [] if own_image else leave_out_examples(written, sources)
     adopt_budget(written, given)
     let_the_command_line_win(written, sources)
-    errors += mistakes_in(written, read_schema(), sources.where, whole=written)
+    completed = written | usual_networks(written)
+    errors += mistakes_in(completed, read_schema(), sources.where, whole=completed)
     if errors:
         raise Problems(errors)
-    settings = with_defaults(written, read_schema())
+    settings = with_defaults(completed, read_schema())
     own_keys = {name: set(field.get("training", ())) for name, field in settings["fields"].items()}
     _resolve(settings)
     if errors := list(_disagreements(settings, own_keys, sources.where)):

@@ -4,6 +4,7 @@ The command line (``--config`` and ``--configfile``) wins over the config file. 
 two, a network's own ``training`` wins over the section ``training``.
 """
 
+import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -86,6 +87,17 @@ def let_the_command_line_win(written: Mapping[str, Any], sources: Sources) -> No
                 training.pop(key, None)
 
 
+def usual_networks(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default of ``fields`` if it is missing, without settings that `training` has."""
+    if "fields" in written:
+        return {}
+    fields = copy.deepcopy(read_schema()["properties"]["fields"]["default"])
+    for field in fields.values():
+        for key in mapping(written.get("training")):
+            field.get("training", {}).pop(key, None)
+    return {"fields": fields}
+
+
 def settings_without_effect(
     written: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -109,7 +121,7 @@ def settings_without_effect(
     things = [*settings["images"].values(), *settings["sweeps"].values()]
     used = {name for thing in things for name in thing.get("fields", fields)} & fields.keys()
     for name in fields.keys() - used:
-        if mapping(written.get("fields")).get(name) != usual.get(name):
+        if at(written, ("fields", name)) not in (None, usual.get(name)):
             yield (
                 f"{sources.where(('fields', name))} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
