@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from measuring.chromium import chromium, missing_reason
 
 # a shell ignores Ctrl-C in processes that it starts in the background, and the processes that
 # tests start would inherit that
@@ -49,3 +50,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("usual_seed"):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="module")
+def page():
+    """Yield a page of a headless Chromium, which records script errors for tests."""
+    if reason := missing_reason():
+        pytest.skip(reason)
+    with chromium() as page:
+        yield page

@@ -127,6 +127,11 @@ for (const video of document.querySelectorAll("video")) {
   seen.observe(video);
 }
 
+// Snakemake's own report shows this page in a frame, without the files beside it that its links name.
+if (window.self !== window.top) {
+  for (const links of document.querySelectorAll(".beside")) links.remove();
+}
+
 // Sorts rows by the `data-value` of their cells, or by their text if there is none; empty cells are last.
 function sorted(rows, column, sign) {
   const of = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();

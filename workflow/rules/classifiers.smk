@@ -52,7 +52,6 @@ rule evaluate_classifier:
         metrics=shown(
             "results/classifiers/{classifier}/metrics.json",
             "classifier_metrics",
-            "Classifiers",
             classifier="{classifier}",
             what="numbers",
         ),
@@ -88,7 +87,6 @@ rule plot_classifier:
             plot: shown(
                 f"results/classifiers/{{classifier}}/{plot}.png",
                 "classifier_plot",
-                "Classifiers",
                 classifier="{classifier}",
                 what=what,
             )
@@ -129,8 +127,7 @@ rule report_classifiers:
     output:
         report=shown(
             "results/classifiers/report.html",
-            "report_classifiers",
-            "Classifiers",
+            "classifier_report",
             classifier="all",
             what="report",
         ),

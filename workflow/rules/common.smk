@@ -90,7 +90,24 @@ def untracked(value):
     return lambda wildcards, input: value
 
 
-def shown(path, caption, category, **labels):
+CATEGORIES = {
+    "report": "1. All results",
+    "render": "2. Renders",
+    "resized": "2. Renders",
+    "view": "3. Viewers",
+    "timelapse": "4. Time-lapses",
+    "history": "5. Trainings",
+    "metrics": "6. Numbers",
+    "summary": "6. Numbers",
+    "comparison": "6. Numbers",
+    "table": "7. Tables",
+    "classifier": "8. Classifiers",
+}
+"""Categories of Snakemake's own report, which sorts them, by the first word of a caption's name."""
+
+
+def shown(path, caption, **labels):
     """Mark an output for Snakemake's own report; it is labelled by image and network by default."""
     labels = labels or {"image": "{image}", "network": "{field}"}
+    category = CATEGORIES[caption.partition("_")[0]]
     return report(path, caption=f"../report/{caption}.rst", category=category, labels=labels)

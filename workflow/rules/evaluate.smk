@@ -9,7 +9,7 @@ rule evaluate:
         source=local(lambda wildcards: config["images"][wildcards.image]["path"]),
         record=INPUTS.learning("training.json"),
     output:
-        metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),
+        metrics=shown("results/{image}/{field}/metrics.json", "metrics"),
         comparison=directory("results/{image}/{field}/comparison"),
     log:
         "logs/{image}/{field}/evaluate.log",
@@ -42,7 +42,7 @@ rule summarize:
     input:
         metrics=for_runs("results/{image}/{field}/metrics.json", PLAN.runs),
     output:
-        summary=shown("results/summary.csv", "summary", "Numbers", image="all", network="all"),
+        summary=shown("results/summary.csv", "summary", image="all", network="all"),
     log:
         "logs/summarize.log",
     benchmark:
@@ -67,13 +67,10 @@ if PLAN.sweeps:
         input:
             summary="results/summary.csv",
         output:
-            comparison=shown(
-                "results/comparison.csv", "comparison", "Numbers", image="all", network="all"
-            ),
+            comparison=shown("results/comparison.csv", "comparison", image="all", network="all"),
             by_image=shown(
                 "results/comparison_by_image.csv",
                 "comparison",
-                "Numbers",
                 image="each",
                 network="all",
             ),

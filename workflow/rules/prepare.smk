@@ -8,9 +8,8 @@ rule resize:
         resized=shown(
             "results/{image}/resized.png",
             "resized",
-            "Images",
             image="{image}",
-            what="training image",
+            network="(training image)",
         ),
         facts="results/{image}/picture.json",
     log:

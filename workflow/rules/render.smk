@@ -11,7 +11,6 @@ rule render:
             shown(
                 f"results/{{image}}/{{field}}/{name}.png",
                 "render",
-                "Renders",
                 image="{image}",
                 network="{field}",
                 pixels=name.partition("_")[2],
@@ -123,7 +122,6 @@ if config["timelapse"]["formats"]:
                 shown(
                     f"results/{{image}}/{{field}}/timelapse.{format}",
                     "timelapse",
-                    "Time-lapses",
                     image="{image}",
                     network="{field}",
                     format=format,

@@ -23,7 +23,7 @@ rule report:
             "report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"
         ),
     output:
-        report=shown("results/report.html", "report", "Report", image="all", network="all"),
+        report=shown("results/report.html", "report", image="all", network="all"),
     log:
         "logs/report.log",
     benchmark:

@@ -44,7 +44,6 @@ rule evaluate_table:
         metrics=shown(
             "results/tables/{network}/metrics.json",
             "table_metrics",
-            "Tables",
             table="{network}",
             what="numbers",
         ),
@@ -79,7 +78,6 @@ rule plot_table:
         plot=shown(
             "results/tables/{network}/plot.png",
             "table_plot",
-            "Tables",
             table="{network}",
             what="plot",
         ),
@@ -115,9 +113,7 @@ rule report_tables:
         template=named_files.workflow_file("workflow/report/report_tables.html.j2"),
         style=named_files.page_files(),
     output:
-        report=shown(
-            "results/tables/report.html", "report_tables", "Tables", table="all", what="report"
-        ),
+        report=shown("results/tables/report.html", "table_report", table="all", what="report"),
     log:
         "logs/tables/report_tables.log",
     benchmark:

@@ -38,9 +38,8 @@ rule overview:
         overview=shown(
             "results/{image}/overview.png",
             "resized",
-            "Images",
             image="{image}",
-            what="training image, reduced",
+            network="(training image, reduced)",
         ),
     log:
         "logs/{image}/overview.log",
@@ -102,7 +101,7 @@ rule gather_tiles:
         tiles=INPUTS.lists_of_tiles,
     output:
         mosaic="results/{image}/{field}/mosaic.json",
-        history=shown("results/{image}/{field}/history.csv", "history", "Training"),
+        history=shown("results/{image}/{field}/history.csv", "history"),
         record="results/{image}/{field}/training.json",
         checkpoints=directory("results/{image}/{field}/checkpoints"),
     log:
@@ -133,7 +132,7 @@ rule evaluate_tiles:
         facts="results/{image}/picture.json",
         record="results/{image}/{field}/training.json",
     output:
-        metrics=shown("results/{image}/{field}/metrics.json", "metrics", "Numbers"),
+        metrics=shown("results/{image}/{field}/metrics.json", "metrics"),
         comparison=directory("results/{image}/{field}/comparison"),
     log:
         "logs/{image}/{field}/evaluate_tiles.log",

@@ -7,7 +7,7 @@ rule train:
         facts="results/{image}/picture.json",
     output:
         model="results/{image}/{field}/model.safetensors",
-        history=shown("results/{image}/{field}/history.csv", "history", "Training"),
+        history=shown("results/{image}/{field}/history.csv", "history"),
         record="results/{image}/{field}/training.json",
         checkpoints=directory("results/{image}/{field}/checkpoints"),
     log:
@@ -50,7 +50,6 @@ for batch in BATCHES:
                 shown(
                     f"results/{run.image}/{run.field}/history.csv",
                     "history",
-                    "Training",
                     image=run.image,
                     network=run.field,
                 )

@@ -15,7 +15,7 @@ rule view:
         checkpoints=INPUTS.learning("checkpoints"),
         template=sorted(str(file) for file in VIEWER.iterdir() if file.is_file()),
     output:
-        view=shown("results/{image}/{field}/view.html", "view", "Viewers"),
+        view=shown("results/{image}/{field}/view.html", "view"),
     log:
         "logs/{image}/{field}/view.log",
     benchmark:
