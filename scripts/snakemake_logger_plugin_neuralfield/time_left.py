@@ -1,35 +1,18 @@
 """Estimates of the time left, from the jobs of this run, and before them from earlier runs."""
 
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from statistics import fmean
 
 from snakemake_logger_plugin_neuralfield.job import Job
 from snakemake_logger_plugin_neuralfield.words import about
 
+Measured = Mapping[str, list[tuple[float, Mapping[str, float]]]]
+"""The seconds of each job of a rule, and the amounts of resources that it used."""
 
-class Measured:
-    """The measured jobs of each rule: their number, their seconds, and what one needs."""
-
-    def __init__(self) -> None:
-        self.jobs: Counter[str] = Counter()
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.needs: dict[str, Mapping[str, float]] = {}
-
-    def add(self, rule: str, seconds: float, needs: Mapping[str, float]) -> None:
-        self.jobs[rule] += 1
-        self.seconds[rule] += seconds
-        self.needs[rule] = needs
-
-    def mean_s(self, rule: str) -> float:
-        return self.seconds[rule] / self.jobs[rule]
-
-    def alike(self, rule: str) -> str | None:
-        """Return a measured rule with the same kind of work: ``train_batch_1`` for ``_2``."""
-        kind = rule.rpartition("_")[0]
-        rules = [other for other in self.jobs if other.rpartition("_")[0] == kind]
-        return rule if rule in self.jobs else rules[-1] if kind and rules else None
+_ONE_CORE = {"_cores": 1.0, "_nodes": 1.0}
 
 
 class TimeLeft:
@@ -45,57 +28,62 @@ class TimeLeft:
 
     def __init__(self, limits: Mapping[str, float], logs: Path = Path("logs")) -> None:
         self.limits = limits
-        self.finished, self.earlier = Measured(), Measured()
+        self.finished: Measured = defaultdict(list)
+        self.earlier: Measured = defaultdict(list)
         for path in logs.rglob("*.benchmark.tsv"):
             try:
                 with path.open(newline="") as file:
                     row = next(csv.DictReader(file, delimiter="\t"))
                 rule = row.get("rule_name") or path.name.removesuffix(".benchmark.tsv")
-                needs = {"_cores": float(row.get("threads") or 1), "_nodes": 1.0}
-                self.earlier.add(rule, float(row["s"]), needs)
+                needs = _ONE_CORE | {"_cores": float(row.get("threads") or 1)}
+                self.earlier[rule].append((float(row["s"]), needs))
             except (OSError, ValueError, KeyError, TypeError, StopIteration):
                 continue  # it is damaged
 
     def in_words(self, waiting: Mapping[str, int], running: Collection[Job]) -> str:
         """Describe the time until all jobs have ended; empty if nothing is known.
 
-        `waiting` has the number of jobs of each rule that have not started.
+        `waiting` has the number of jobs of each rule that have not started. A job of which nothing
+        is known counts as one of the shortest rule, and the time is called a minimum.
         """
-        measured = Measured()
-        for rule in self.finished.jobs:
-            measured.add(rule, self.finished.mean_s(rule), self.finished.needs[rule])
-        left = []
+        measured = {rule: [*jobs] for rule, jobs in self.finished.items()}
+        work = []  # numbers of jobs, their seconds, their needs
         unknown = 0
         for job in running:
-            left_s = job.seconds_left(self._expected_s(job.rule, self.finished))
-            if left_s is None:
-                unknown += 1
-            else:
-                left.append((1, left_s, job.needs))
-                measured.add(job.rule, job.seconds + left_s, job.needs)
+            known = self._expected(job.rule, self.finished)
+            left_s = job.seconds_left(known[0] if known else None)
+            unknown += left_s is None
+            work.append((1, left_s or 0.0, job.needs))
+            measured.setdefault(job.rule, []).append((job.seconds + (left_s or 0.0), job.needs))
+        shortest_s = min(map(_mean_s, self.finished.values()), default=0.0)
         for rule, jobs in waiting.items():
-            expected_s = self._expected_s(rule, measured)
-            if expected_s is None:
-                unknown += jobs
-            elif jobs > 0:
-                known = measured if measured.alike(rule) else self.earlier
-                left.append((jobs, expected_s, known.needs[known.alike(rule) or rule]))
+            known = self._expected(rule, measured)
+            unknown += jobs if known is None else 0
+            work.append((jobs, *(known or (shortest_s, _ONE_CORE))))
         busy_s: defaultdict[str, float] = defaultdict(float)
-        for jobs, seconds, needs in left:
+        for jobs, seconds, needs in work:
             for name in needs.keys() & self.limits.keys():
                 busy_s[name] += jobs * seconds * min(1.0, needs[name] / self.limits[name])
-        seconds = max([*(seconds for _, seconds, _ in left), *busy_s.values()], default=0.0)
-        if not seconds:
-            return ""
-        return f"{'at least' if unknown else 'about'} {about(seconds)}"
+        longest_s = max((seconds for jobs, seconds, _ in work if jobs), default=0.0)
+        seconds = max(longest_s, *busy_s.values(), 0.0)
+        return f"{'at least' if unknown else 'about'} {about(seconds)}" if seconds else ""
 
-    def _expected_s(self, rule: str, measured: Measured) -> float | None:
-        """Return the seconds of a job in this run, or in earlier ones as slow as this run is."""
-        if alike := measured.alike(rule):
-            return measured.mean_s(alike)
-        if rule not in self.earlier.jobs:
+    def _expected(self, rule: str, measured: Measured) -> tuple[float, Mapping[str, float]] | None:
+        """Return the seconds and needs of a job, from this run or else from earlier ones.
+
+        Rules such as ``train_batch_1`` and ``train_batch_2`` do the same kind of work.
+        """
+        kind = rule.rpartition("_")[0]
+        alike = [measured[other] for other in measured if kind and other.startswith(f"{kind}_")]
+        if jobs := measured.get(rule, alike[-1] if alike else []):
+            return _mean_s(jobs), jobs[-1][1]
+        if rule not in self.earlier:
             return None
-        both = measured.jobs.keys() & self.earlier.jobs.keys()
-        now_s = sum(measured.mean_s(rule) for rule in both)
-        slowdown = now_s / sum(self.earlier.mean_s(rule) for rule in both) if both else 1.0
-        return self.earlier.mean_s(rule) * slowdown
+        both = measured.keys() & self.earlier.keys()  # they tell how slow the machine is now
+        before_s = sum(_mean_s(self.earlier[rule]) for rule in both)
+        slowdown = sum(_mean_s(measured[rule]) for rule in both) / before_s if before_s else 1.0
+        return _mean_s(self.earlier[rule]) * slowdown, self.earlier[rule][-1][1]
+
+
+def _mean_s(jobs: list[tuple[float, Mapping[str, float]]]) -> float:
+    return fmean(seconds for seconds, _ in jobs)

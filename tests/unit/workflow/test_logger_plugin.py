@@ -214,13 +214,12 @@ def test_bars_are_stacked_and_go_away(monkeypatch):
 def test_the_time_left_comes_from_the_jobs_of_this_run(folder):
     left = TimeLeft({"_cores": 2.0})
     assert left.in_words({"train": 4}, []) == "", "nothing is known"
-    left.finished.add("train", 100.0, {"_cores": 1})
+    left.finished["train"].append((100.0, {"_cores": 1}))
     assert left.in_words({"train": 4}, []) == "about 3 minutes", "two at a time"
-    assert left.in_words({"train": 4, "view": 1}, []) == "at least 3 minutes"
-    left.finished.add("train", 300.0, {"_cores": 2})
+    assert left.in_words({"train": 4, "view": 1}, []) == "at least 4 minutes"
+    left.finished["train"].append((300.0, {"_cores": 2}))
     assert left.in_words({"train": 4}, []) == "about 13 minutes"
-    assert left.in_words({"train_batch_2": 1}, []) == ""
-    left.finished.add("train_batch_1", 40.0, {"_cores": 1})
+    left.finished["train_batch_1"].append((40.0, {"_cores": 1}))
     assert left.in_words({"train_batch_2": 2}, []) == "about 40 seconds", "it is of the same kind"
     running = Job(event(1, "train", "T"))
     write_progress(400, steps_per_s=1.0)
@@ -233,7 +232,7 @@ def test_before_that_it_comes_from_the_benchmark_files(folder):
         Path(f"logs/cub/{name}.benchmark.tsv").write_text(row)
     left = TimeLeft({"_cores": 2.0})
     assert left.in_words({"train": 4}, []) == "about 7 minutes"
-    left.finished.add("train", 400.0, {"_cores": 1})
+    left.finished["train"].append((400.0, {"_cores": 1}))
     assert left.in_words({"evaluate": 4}, []) == "about 2 minutes", "this run is slower"
 
 
