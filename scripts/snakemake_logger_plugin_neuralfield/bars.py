@@ -46,6 +46,7 @@ class Bars:
             bar.bar_format = f"{name:{widest}} {{percentage:3.0f}}%|{{bar}}| {progress.in_short}"
         self._bars[-1].bar_format = line[: columns - 1]
         for bar in self._bars:
+            bar.ncols = columns - 1
             bar.refresh()
 
     def clear(self) -> None:
@@ -65,8 +66,7 @@ class Bars:
 
     def _bar(self, place: int) -> tqdm:
         # the format is empty until the first progress is drawn
-        options = {"file": self.stream, "leave": False, "dynamic_ncols": True}
-        return tqdm(total=1, position=place, bar_format="{desc}", **options)
+        return tqdm(total=1, position=place, file=self.stream, leave=False, bar_format="{desc}")
 
 
 def _shortened(name: str, longest: int) -> str:

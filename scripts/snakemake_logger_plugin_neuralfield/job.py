@@ -32,14 +32,14 @@ class Progress:
 
     @property
     def in_short(self) -> str:
-        """The steps, the measure and the time left, for a line or a bar."""
+        """The time left, the measure and the steps; a narrow terminal cuts the last ones."""
         left = ""
         if self.step >= self.steps:  # writing the outputs may take longer than the steps
             left = "finishing"
         elif self.steps_per_s:
             minutes, seconds = divmod(round(self.seconds_left), 60)
             left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left"
-        return ", ".join(filter(None, [f"{self.step:,} of {self.steps:,}", self.measured, left]))
+        return ", ".join(filter(None, [left, self.measured, f"{self.step:,} of {self.steps:,}"]))
 
 
 class Job:

@@ -44,7 +44,7 @@ class TimeLeft:
         """Describe the time until all jobs have ended; empty if nothing is known.
 
         `waiting` has the number of jobs of each rule that have not started. A job of which nothing
-        is known counts as one of the shortest rule, and the time is called a minimum.
+        is known counts as one of the shortest rule; with several, the time is called a minimum.
         """
         measured = {rule: [*jobs] for rule, jobs in self.finished.items()}
         work = []  # numbers of jobs, their seconds, their needs
@@ -66,7 +66,8 @@ class TimeLeft:
                 busy_s[name] += jobs * seconds * min(1.0, needs[name] / self.limits[name])
         longest_s = max((seconds for jobs, seconds, _ in work if jobs), default=0.0)
         seconds = max(longest_s, *busy_s.values(), 0.0)
-        return f"{'at least' if unknown else 'about'} {about(seconds)}" if seconds else ""
+        # the target itself, which takes no time, is never measured
+        return f"{'at least' if unknown > 1 else 'about'} {about(seconds)}" if seconds else ""
 
     def _expected(self, rule: str, measured: Measured) -> tuple[float, Mapping[str, float]] | None:
         """Return the seconds and needs of a job, from this run or else from earlier ones.

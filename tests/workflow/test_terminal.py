@@ -93,7 +93,9 @@ def terminal(small: Workspace) -> str:
 
 
 def test_a_terminal_has_bars_and_a_line_for_each_result(terminal: str):
-    assert re.search(r"\r *Training siren on tiny +\d+%\|.*\| [\d,]+ of 5,000, [\d.]+", terminal)
+    assert re.search(
+        r"\r *Training siren on tiny +\d+%\|.*\| \S+ left, [\d.]+ dB, [\d,]+ of", terminal
+    )
     assert re.search(r"2 of 4 jobs done in [\d.]+", terminal)
     assert len(re.findall(r"^4 jobs on 2 cores", terminal, re.MULTILINE)) == 1
     shown = re.findall(r"((?:Train|Evaluat)ing siren on tiny: [^\r\n|]*)\n", terminal)

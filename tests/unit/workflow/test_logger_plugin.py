@@ -157,13 +157,13 @@ def test_a_pipe_has_a_heartbeat(folder, monkeypatch):
     assert run
     shown.handler._show_progress(run)
     assert len(shown.lines()) == 1, "30 seconds have not passed"
-    for step, state in ((310, "310 of 1,000, 38.40 dB, 0:00:07 left"), (1000, "finishing")):
+    for step, state in ((310, "0:00:07 left"), (1000, "finishing")):
         write_progress(step)
         shown.handler._last_line_s -= 31
         shown.handler._show_progress(run)
         beat = shown.lines()[-1]
-        assert beat[2] == beat[5] == ":" and f"Training siren on cub: {step:,} of 1,000" in beat
-        assert state in beat and "; 0 of 5 jobs done in " in beat
+        assert beat[2] == beat[5] == ":" and f"  Training siren on cub: {state}, 38.40 dB" in beat
+        assert f" {step:,} of 1,000; 0 of 5 jobs done in " in beat
 
 
 def test_a_dry_run_has_a_line_for_each_network(folder, monkeypatch):
@@ -197,7 +197,7 @@ def test_bars_are_stacked_and_go_away(monkeypatch):
     bars.draw([("cub by siren", progress), ("cub by mlp", progress)], "2 of 6 jobs done")
     drawn = stream.getvalue()
     assert "cub by siren  31%|" in drawn and "cub by mlp    31%|" in drawn, "one below the other"
-    assert "| 310 of 1,000, 38.40 dB, 0:01:09 left" in drawn and "2 of 6 jobs done" in drawn
+    assert "| 0:01:09 left, 38.40 dB, 310 of 1,000" in drawn and "2 of 6 jobs done" in drawn
     assert drawn.count("\n") == drawn.count("\x1b[A") and "\x1b[?25l" not in drawn
     with bars.aside():
         stream.write("a line\n")
@@ -216,7 +216,7 @@ def test_the_time_left_comes_from_the_jobs_of_this_run(folder):
     assert left.in_words({"train": 4}, []) == "", "nothing is known"
     left.finished["train"].append((100.0, {"_cores": 1}))
     assert left.in_words({"train": 4}, []) == "about 3 minutes", "two at a time"
-    assert left.in_words({"train": 4, "view": 1}, []) == "at least 4 minutes"
+    assert left.in_words({"train": 4, "view": 2}, []) == "at least 5 minutes"
     left.finished["train"].append((300.0, {"_cores": 2}))
     assert left.in_words({"train": 4}, []) == "about 13 minutes"
     left.finished["train_batch_1"].append((40.0, {"_cores": 1}))
