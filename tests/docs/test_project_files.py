@@ -20,6 +20,14 @@ def read_yaml(name):
 def test_the_version_is_the_same_everywhere():
     assert read_yaml("CITATION.cff")["version"] == neuralfield.__version__
     assert PROJECT["dynamic"] == ["version"]
+    assert read_yaml("recipe/recipe.yaml")["context"]["version"] == neuralfield.__version__
+
+
+def test_the_conda_package_needs_what_the_package_needs():
+    needed = read_yaml("recipe/recipe.yaml")["requirements"]["run"]
+    stated = [re.sub(r"\[.*?\]|;.*", "", line) for line in PROJECT["dependencies"]]
+    stated.append(f"python{PROJECT['requires-python']}")
+    assert sorted(line.replace(" ", "") for line in needed) == sorted(stated)
 
 
 def test_pythons_of_ci_are_those_that_the_package_names():
