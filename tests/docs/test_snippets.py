@@ -38,6 +38,7 @@ from neuralfield.tasks.classifier.labelled import HELD_OUT, TRAINING
 
 EXCEPTIONS = {
     ("docs/classifier.md", "operations: list[Operation]"): "test_classifier_page.py compares it",
+    ("docs/snakemake.md", "snakedeploy deploy-workflow"): "test_deployment.py runs it",
     ("docs/snakemake.md", "use rule * from neuralfield"): "tests/workflow/test_module.py runs it",
     ("docs/architecture.md", "--fields NAME"): "NAME is a field that the reader adds",
 }
