@@ -50,7 +50,7 @@ class Job:
         self.wildcards: Mapping[str, str] = values["wildcards"] or {}
         self.message: str = values["rule_msg"] or " ".join([self.rule, *self.wildcards.values()])
         self.reason = str(values["reason"])
-        self.inputs, self.outputs, self.logs = values["input"], values["output"], values["log"]
+        self.outputs, self.logs = values["output"], values["log"]
         resources = values["resources"].items()
         # its cores are among them
         self.needs = {name: amount for name, amount in resources if isinstance(amount, int | float)}

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -13,6 +13,8 @@ from snakemake_logger_plugin_neuralfield.time_left import TimeLeft
 from snakemake_logger_plugin_neuralfield.words import count, duration, table
 
 _MOST_LINES = 20
+_MOST_NAMES = 3
+"""Maximum number of running jobs that are named in one line."""
 
 
 class Run:
@@ -61,13 +63,16 @@ class Run:
         if left := self._time_left.in_words(self.waiting, self.running.values()):
             text += f", {left} left"
         others = [job.message for job in self.running.values() if not job.progress]
+        others[_MOST_NAMES:] = ["..."] if others[_MOST_NAMES:] else []
         return f"{text}: {', '.join(others)}" if others else text
 
     def end(self) -> str:
         """Describe what the run has made, or what has failed."""
         if self.done == self.total:
-            folders = {Path(path).parent for job in self.jobs.values() for path in job.outputs}
-            return "\n".join([*table(sorted(folders)), f"Done in {self._passed()}.{self._made()}"])
+            made = [Path(path) for job in self.jobs.values() for path in job.outputs]
+            reports = [f"Open {path}." for path in made if path.name == "report.html"]
+            done = " ".join([f"Done in {self._passed()}.", *reports])
+            return "\n".join([*table(sorted({path.parent for path in made})), done])
         lines = [f"Not finished: {self.done} of {self.total} jobs done in {self._passed()}"]
         if self.failed:
             lines[0] += f", {len(self.failed)} failed:"
@@ -94,17 +99,6 @@ class Run:
 
     def _passed(self) -> str:
         return duration(time.monotonic() - self._started_s)
-
-    def _made(self) -> str:
-        """Name the report, or the files of jobs that no other job of this run has used."""
-        jobs = [job for job in self.jobs.values() if job.outputs]
-        made = [path for job in jobs for path in job.outputs]
-        if reports := [path for path in made if PurePath(path).name == "report.html"]:
-            return f" Open {' and '.join(reports)}."
-        used = {path for job in jobs for path in job.inputs}
-        last = [path for job in jobs if used.isdisjoint(job.outputs) for path in job.outputs]
-        others = f" and {len(last) - 3:,} more" if last[3:] else ""
-        return f" Made {', '.join(last[:3])}{others}." if last else ""
 
 
 def _planned(jobs: list[Job]) -> str:

@@ -29,7 +29,7 @@ rule resize:
         max_megapixels=config["max_megapixels"],
         version=VERSION,
     message:
-        "Reading {input.image} as {wildcards.image}"
+        "Reading the image {wildcards.image}"
     script:
         f"{SCRIPTS}/resize.py"
 

@@ -25,7 +25,7 @@ rule unpack:
         tiling=PLAN.tiling_of,
         version=VERSION,
     message:
-        "Unpacking {input.image} as {wildcards.image}"
+        "Unpacking the image {wildcards.image}"
     script:
         f"{SCRIPTS}/unpack.py"
 
