@@ -39,7 +39,9 @@ class Bars:
         if len(self._bars) != len(trainings) + 1:
             self.clear()
             self._bars = [self._bar(place) for place in range(len(trainings) + 1)]
-        names = [_shortened(name, int(columns * _SHARE_OF_NAMES)) for name, _ in trainings]
+        longest = int(columns * _SHARE_OF_NAMES)
+        # the ends of names differ more than their beginnings
+        names = [n if len(n) <= longest else f"..{n[2 - longest :]}" for n, _ in trainings]
         widest = max(map(len, names), default=0)
         for bar, name, (_, progress) in zip(self._bars, names, trainings, strict=False):
             bar.total, bar.n = progress.steps, progress.step
@@ -67,9 +69,3 @@ class Bars:
     def _bar(self, place: int) -> tqdm:
         # the format is empty until the first progress is drawn
         return tqdm(total=1, position=place, file=self.stream, leave=False, bar_format="{desc}")
-
-
-def _shortened(name: str, longest: int) -> str:
-    """Leave out the middle of a name that is longer than `longest` characters."""
-    end = longest // 2
-    return name if len(name) <= longest else f"{name[: longest - end - 2]}..{name[-end:]}"
