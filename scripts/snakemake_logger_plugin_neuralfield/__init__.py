@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -109,7 +109,10 @@ class LogHandler(LogHandlerBase):
             blank_line = "\n" if event == LogEvent.JOB_INFO else ""
             return "" if text == "None" else f"{blank_line}{text}"
         if event == LogEvent.RESOURCES_INFO:
-            self._limits |= _limits(values)
+            given = {"_cores": values.get("cores"), "_nodes": values.get("nodes")}
+            for name, limit in (given | values.get("provided_resources", {})).items():
+                limit = getattr(limit, "value", limit)
+                self._limits |= {name: limit} if isinstance(limit, int | float) and limit else {}
         elif event == LogEvent.RUN_INFO and self.run is None:
             return self._begin(values["stats"])
         elif event and self.run and (line := self.run.take(event, values)):
@@ -146,15 +149,3 @@ class LogHandler(LogHandlerBase):
         elif run.running and time.monotonic() - self._last_line_s >= _HEARTBEAT_S:
             trainings = [f"{name}: {progress.in_short}; " for name, progress in run.trainings()]
             self.tell(f"{time.strftime('%H:%M:%S')}  {''.join(trainings[:1])}{run.state()}")
-
-
-def _limits(values: dict[str, Any]) -> dict[str, float]:
-    """Return the amounts of resources in an event; unlimited ones are left out."""
-    given = {"_cores": values.get("cores"), "_nodes": values.get("nodes")}
-    given |= values.get("provided_resources") or {}
-    amounts = {name: getattr(amount, "value", amount) for name, amount in given.items()}
-    return {
-        name: amount
-        for name, amount in amounts.items()
-        if isinstance(amount, int | float) and 0 < amount < sys.maxsize
-    }

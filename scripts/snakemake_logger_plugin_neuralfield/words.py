@@ -48,55 +48,47 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def metrics_in_words(numbers: Mapping[str, Any]) -> str:
     """Return the metrics of a network of an image, of a table or of a classifier as text."""
-    if "psnr_db" in numbers:
-        parts = [f"fit {numbers['psnr_db']:.2f} dB"]
-        if (wrong := numbers.get("wrong_pixels")) is not None:
-            parts.append(count(wrong, "wrong pixel"))
-        if (redraw_db := numbers.get("upscale_psnr_db")) is not None:
-            best = _best_filter(numbers)
-            parts.append(f"redraw {redraw_db:.2f} dB" + (f" (best filter: {best})" if best else ""))
-        return ", ".join(parts)
-    for measure, form in (("accuracy", "{:.1%} correct"), ("rmse", "error {:.3g}")):
-        if measure in numbers and numbers.get("measure", measure) == measure:
-            text = form.format(numbers[measure])
-            held_out = numbers.get(f"held_out_{measure}")
-            return text if held_out is None else f"{text}, {form.format(held_out)} on held-out data"
-    return ""
+    cells = {head: _cell(numbers, head) for head in _COLUMNS if head != _TRAINED}
+    return ", ".join(f"{head} {cell}" for head, cell in cells.items() if cell)
 
 
 def table(folders: Iterable[Path]) -> list[str]:
-    """Return a table of the networks of images in these folders, without empty columns."""
+    """Return a table of the metrics in these folders, without empty columns."""
     rows = [
         (folder.parent.name, folder.name, *(_cell(numbers, head) for head in _COLUMNS))
         for folder in folders
-        if "psnr_db" in (numbers := read_json(folder / "metrics.json"))
+        if (numbers := read_json(folder / "metrics.json"))
     ]
     if not rows:
         return []
-    columns = list(zip((*_NAMES, *_COLUMNS), *rows[:_MOST_ROWS], strict=True))
     aligned = []
-    for head, *cells in filter(lambda column: any(column[1:]), columns):
-        width = max(map(len, (head, *cells)))
-        align = str.ljust if head in _NAMES else str.rjust
-        aligned.append([align(cell, width) for cell in (head, *cells)])
+    for head, *cells in zip((*_NAMES, *_COLUMNS), *rows[:_MOST_ROWS], strict=True):
+        if any(cells):
+            width = max(map(len, (head, *cells)))
+            align = str.ljust if head in _NAMES else str.rjust
+            aligned.append([align(cell, width) for cell in (head, *cells)])
     lines = ["  ".join(row).rstrip() for row in zip(*aligned, strict=True)]
     return lines + [f"... and {len(rows) - _MOST_ROWS} more"] * (len(rows) > _MOST_ROWS)
 
 
 def _best_filter(numbers: Mapping[str, Any]) -> str:
-    """Return the filter closest to the source and its PSNR in dB; empty if it is not known."""
-    name = numbers.get("upscale_best_filter")
-    level_db = numbers.get(f"upscale_{name}_psnr_db")
-    return "" if level_db is None else f"{str(name).replace('_', '-')} {level_db:.2f}"
+    name = numbers["upscale_best_filter"]
+    return f"{name.replace('_', '-')} {numbers[f'upscale_{name}_psnr_db']:.2f} dB"
 
+
+_TRAINED = "trained in"
 
 _COLUMNS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
-    "fit, dB": "{psnr_db:.2f}",
+    "fit": "{psnr_db:.2f} dB",
     "wrong pixels": "{wrong_pixels:,}",
-    "redraw, dB": "{upscale_psnr_db:.2f}",
-    "uncorrected, dB": "{upscale_uncorrected_psnr_db:.2f}",
-    "best filter, dB": _best_filter,
-    "trained in": lambda numbers: duration(numbers["train_seconds"]),
+    "redraw": "{upscale_psnr_db:.2f} dB",
+    "uncorrected": "{upscale_uncorrected_psnr_db:.2f} dB",
+    "best filter": _best_filter,
+    "correct": "{accuracy:.1%}",
+    "held-out correct": "{held_out_accuracy:.1%}",
+    "error": "{rmse:.3g}",
+    "held-out error": "{held_out_rmse:.3g}",
+    _TRAINED: lambda numbers: duration(numbers["train_seconds"]),
 }
 """Heads of columns, and how their cells are made from the metrics."""
 
@@ -105,5 +97,5 @@ def _cell(numbers: Mapping[str, Any], head: str) -> str:
     form = _COLUMNS[head]
     try:
         return form.format(**numbers) if isinstance(form, str) else form(numbers)
-    except (KeyError, TypeError):  # the metrics lack the number, or have none
+    except (KeyError, TypeError, AttributeError):  # the metrics lack the number, or have none
         return ""

@@ -16,7 +16,7 @@ import snakemake_logger_plugin_neuralfield as plugin
 from snakemake_logger_plugin_neuralfield.bars import Bars
 from snakemake_logger_plugin_neuralfield.job import Job, Progress
 from snakemake_logger_plugin_neuralfield.time_left import TimeLeft
-from snakemake_logger_plugin_neuralfield.words import about, table
+from snakemake_logger_plugin_neuralfield.words import about, metrics_in_words, table
 
 SIREN = {"image": "cub", "field": "siren"}
 STATS = {"train": 2, "evaluate": 2, "report": 1, "total": 5}
@@ -119,11 +119,11 @@ def test_each_result_has_one_line_with_its_number(folder, monkeypatch):
     assert first == "5 jobs on 2 cores"
     assert lines == [
         "Training siren on cub: 38.40 dB in 6.0 s",
-        "Evaluating siren on cub: fit 38.41 dB, 0 wrong pixels, redraw 21.30 dB"
-        " (best filter: back-projection 19.04)",
+        "Evaluating siren on cub: fit 38.41 dB, wrong pixels 0, redraw 21.30 dB,"
+        " best filter back-projection 19.04 dB",
         "a note of the workflow",
-        "image  network  fit, dB  wrong pixels  redraw, dB        best filter, dB  trained in",
-        "cub    siren      38.41             0       21.30  back-projection 19.04       6.1 s",
+        "image  network       fit  wrong pixels    redraw               best filter  trained in",
+        "cub    siren    38.41 dB             0  21.30 dB  back-projection 19.04 dB       6.1 s",
     ]
     assert last.startswith("Done in ") and last.endswith("Open results/cub/siren/report.html.")
 
@@ -249,9 +249,10 @@ def test_a_table_has_no_empty_columns_and_not_too_many_rows(folder):
     Path("results/cub/old/metrics.json").write_text(json.dumps(other))
     folders = [Path("results/cub") / name for name in ("siren", "old", "missing")]
     assert table(folders)[1:] == [
-        "cub    siren      38.41             0       21.30  back-projection 19.04       6.1 s",
-        "cub    old         9.50                     21.30  back-projection 19.04",
+        "cub    siren    38.41 dB             0  21.30 dB  back-projection 19.04 dB       6.1 s",
+        "cub    old       9.50 dB                21.30 dB  back-projection 19.04 dB",
     ]
+    assert metrics_in_words({"accuracy": 0.5, "held_out_accuracy": None}) == "correct 50.0%"
     many = table([folders[0]] * 25)
     assert len(many) == 22 and many[-1] == "... and 5 more" and table(folders[2:]) == []
 
