@@ -33,7 +33,6 @@ NOT_COMPARED = {
     "summary.csv",
     "metrics.json",
     "training.json",
-    "manifest.json",
     "comparison.csv",
     "comparison_by_image.csv",
     "state.safetensors",
@@ -113,7 +112,7 @@ class Workflow:
             "checkpoint_interval_s": CHECKPOINT_INTERVAL_S,
         }
         targets = ["results/tiny/siren/render_8.png"] if self.small else []
-        return _start(workspace.command(*targets), folder)
+        return _start_snakemake(workspace, *targets)
 
     def results(self, folder: Path) -> Path:
         return folder / "results"
@@ -169,11 +168,11 @@ class FinishedWorkflow:
         shutil.copytree(self.copy, self.folder)
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        return _start(self.workspace.command(*self.targets, *arguments), self.folder)
+        return _start_snakemake(self.workspace, *self.targets, *arguments)
 
     def findings(self) -> list[InputError]:
-        """Return differences from the manifest."""
-        return check(self.results)[1]
+        """Return differences from the checksums of jobs."""
+        return check(self.results).findings
 
     def running_jobs(self, session: int) -> dict[int, str]:
         """Return the rules of the jobs that run in a session, by process ID."""
@@ -323,6 +322,11 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
         return ""
+
+
+def _start_snakemake(workspace: Workspace, *arguments: str) -> subprocess.Popen:
+    workspace.unlock()
+    return _start(workspace.command(*arguments), workspace.folder)
 
 
 def _start(command: list[str], folder: Path) -> subprocess.Popen:

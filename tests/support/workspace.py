@@ -123,6 +123,11 @@ class Workspace:
         """Run the workflow, check that it succeeds, and return its output."""
         return succeed_in(self.folder, self.command(*arguments))
 
+    def unlock(self) -> None:
+        """Remove the lock of a killed Snakemake, as its message says."""
+        if any(self.path(".snakemake/locks").glob("*.lock")):
+            self.succeed("--unlock")
+
     def planned(self, *arguments: str) -> dict[str, int]:
         """Count how many jobs of each rule would run now."""
         messages = self.succeed("--dry-run", "--verbose", *arguments)

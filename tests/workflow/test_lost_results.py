@@ -90,6 +90,7 @@ def stopped_while_it_trains(small: Workspace, how: signal.Signals) -> bool:
     os.killpg(process.pid, how)
     process.wait()
     was_stopped = not small.path(MODEL).exists()
+    small.unlock()
     small.succeed()
     assert not was_stopped or contents(small) == before
     return was_stopped

@@ -82,7 +82,7 @@ def test_the_same_command_goes_on_after_a_kill(workspace: Workspace):
     process.kill()
     os.killpg(process.pid, signal.SIGCONT)
     process.wait()
-    workspace.succeed("--unlock")
+    workspace.unlock()
     workspace.succeed()
     record = json.loads(workspace.path("results/tiny/siren/training.json").read_text())
     assert record["steps"] == 4000

@@ -28,9 +28,11 @@ def remedy_for(path: str | os.PathLike, *, is_missing: bool = False) -> str:
     """Return what to do about a damaged or missing file of the workflow, for a message.
 
     If a folder is an output of a job, Snakemake does not notice that a file in it is missing, so
-    that the whole folder has to be removed.
+    that the whole folder has to be removed; the outputs of jobs on tiles are lists of files.
     """
     for folder in Path(path).parents:
+        if folder.parent.name == "tiles":
+            return f"remove the lists {folder.parent}/*.json, and {_MADE_ANEW}"
         if folder.name in _FOLDERS_MADE_AS_A_WHOLE:
             return f"remove the folder {folder}, and {_MADE_ANEW}"
     return f"copy it again, or {'' if is_missing else 'remove it and '}{_MADE_ANEW}"
