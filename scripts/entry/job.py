@@ -2,12 +2,11 @@
 
 import contextlib
 import inspect
-import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from neuralfield.system.files import storage_errors
 from neuralfield.system.interruption import Interrupted
 from neuralfield.system.ledger import digests_of
 
+log = logging.getLogger(__name__)
+
 
 def run_job(
     main: Callable[..., None], others: Callable[[Any], Mapping[str, Any]] | None = None
@@ -35,8 +36,8 @@ def run_job(
 
     Each parameter of `main` gets the output, input, param or wildcard of the same name, with files
     as paths; `others` returns arguments that the rule has under other names. A job that requests a
-    GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Printed text, log
-    records and warnings go to the job's log file, and checksums of its outputs to a file beside it.
+    GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Log records
+    and warnings go to the job's log file, and checksums of its outputs to a file beside it.
 
     A `NeuralfieldError` is reported as one line in the log and on the terminal; the traceback of
     any other exception goes to the log. If the job fails, the process exits with one of the exit
@@ -44,47 +45,47 @@ def run_job(
     """
     job = __main__.snakemake  # type: ignore[attr-defined]
     report = reporter(job)
-    with _logging_to(Path(job.log[0])) as log:
-        try:
-            with storage_errors():
-                arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
-                memory_mb = job.resources.get("gpu_memory_mb", 0)
-                if job.resources.get("gpu", 0):
-                    gpu = claim_gpu(job.config["gpu_share"], report)
-                    log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
-                elif memory_mb:
-                    gpu = join_gpu(memory_mb, report)
-                    log.info("GPU, shared: %s", gpu or "the first, because NVML does not answer")
-                main(**arguments)
-                _write_checksums(job)
-        except NeuralfieldError as error:
-            report(str(error))
-            sys.exit(EXIT_CODE_FAILED)
-        except Interrupted as pause:
-            report(str(pause))
-            sys.exit(EXIT_CODE_TRY_AGAIN)
-        except KeyboardInterrupt:
-            log.info("interrupted")
-            sys.exit(EXIT_CODE_CTRL_C)
-        except Exception as error:
-            log.error("%s", traceback.format_exc())
-            if isinstance(error, MemoryError):
-                report(
-                    f"out of memory ({str(error) or 'the allocation failed'}); expected enough for"
-                    " this size; run fewer jobs at once (--cores 1), or make images, networks or"
-                    " batches smaller"
-                )
-            elif isinstance(error, ModuleNotFoundError):
-                report(
-                    f"{sys.executable}: no {error.name}; expected the packages of the workflow; add"
-                    " --sdm conda to the command, or install them (docs/install.md)"
-                )
-            else:
-                report(
-                    f"{type(error).__name__}: {error}; expected no such error, which is a mistake"
-                    f" of the program; all of it is in {job.log[0]}"
-                )
-            sys.exit(EXIT_CODE_FAILED)
+    _log_to(Path(job.log[0]))
+    try:
+        with storage_errors():
+            arguments = arguments_of(job, main) | (dict(others(job)) if others else {})
+            memory_mb = job.resources.get("gpu_memory_mb", 0)
+            if job.resources.get("gpu", 0):
+                gpu = claim_gpu(job.config["gpu_share"], report)
+                log.info("GPU: %s", gpu or "not claimed, because NVML does not answer")
+            elif memory_mb:
+                gpu = join_gpu(memory_mb, report)
+                log.info("GPU, shared: %s", gpu or "the first, because NVML does not answer")
+            main(**arguments)
+            _write_checksums(job)
+    except NeuralfieldError as error:
+        report(str(error))
+        sys.exit(EXIT_CODE_FAILED)
+    except Interrupted as pause:
+        report(str(pause))
+        sys.exit(EXIT_CODE_TRY_AGAIN)
+    except KeyboardInterrupt:
+        log.info("interrupted")
+        sys.exit(EXIT_CODE_CTRL_C)
+    except Exception as error:
+        log.error("%s", traceback.format_exc())
+        if isinstance(error, MemoryError):
+            report(
+                f"out of memory ({str(error) or 'the allocation failed'}); expected enough for"
+                " this size; run fewer jobs at once (--cores 1), or make images, networks or"
+                " batches smaller"
+            )
+        elif isinstance(error, ModuleNotFoundError):
+            report(
+                f"{sys.executable}: no {error.name}; expected the packages of the workflow; add"
+                " --sdm conda to the command, or install them (docs/install.md)"
+            )
+        else:
+            report(
+                f"{type(error).__name__}: {error}; expected no such error, which is a mistake"
+                f" of the program; all of it is in {job.log[0]}"
+            )
+        sys.exit(EXIT_CODE_FAILED)
 
 
 def arguments_of(job: Any, main: Callable[..., None]) -> dict[str, Any]:
@@ -126,50 +127,23 @@ def reporter(job: Any) -> Callable[[str], None]:
     name = " ".join([job.rule, *job.wildcards])
 
     def report(line: str) -> None:
-        logging.getLogger(__name__).info("%s", line)
+        log.info("%s", line)
         show_line(f"{name}: {line}")
 
     return report
 
 
-@contextlib.contextmanager
-def _logging_to(path: Path) -> Iterator[logging.Logger]:
-    """Send prints, log records and warnings to a file, line by line."""
-    log = logging.getLogger()
-    with contextlib.closing(_LogFile(path)) as file:
-        handler = logging.StreamHandler(file)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
-        logging.captureWarnings(True)
-        try:
-            with contextlib.redirect_stdout(file):
-                yield log
-        finally:
-            log.removeHandler(handler)
-
-
-class _LogFile(io.TextIOBase):
-    """A log file that ignores write errors, so that the job continues without a log."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle = -1
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            os.write(self._handle, text.encode("utf-8", "backslashreplace"))
-        return len(text)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._handle)
-        self._handle = -1
+def _log_to(path: Path) -> None:
+    """Send log records and warnings to a file; if that fails, the job continues without a log."""
+    logging.raiseExceptions = False
+    handler: logging.Handler = logging.NullHandler()
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    logging.captureWarnings(True)
 
 
 def show_line(line: str) -> None:

@@ -1,5 +1,6 @@
 """Jobs get the arguments that their rules declare, and report failing files in one line."""
 
+import contextlib
 import errno
 import logging
 import sys
@@ -36,12 +37,19 @@ def run(main, log: Path, others=None, **files) -> int:
         config={},
         threads=2,
     )
+    log = logging.getLogger()
+    before = list(log.handlers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["__main__"], "snakemake", job, raising=False)
         try:
             run_job(main, others)
         except SystemExit as left:
             return int(left.code or 0)
+        finally:
+            for handler in set(log.handlers) - set(before):
+                log.removeHandler(handler)
+                with contextlib.suppress(OSError):
+                    handler.close()
     return 0
 
 
@@ -95,7 +103,6 @@ def test_a_line_is_one_write(tmp_path, monkeypatch):
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, capsys):
     def main():
         logging.getLogger().info("a line")
-        print("another")
         (tmp_path / "done").touch()
 
     with small_disk(tmp_path / "disk", 16) as disk:
