@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from entry.job import run_job
 from entry.records import read_record, write_metrics
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_csv
 from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
-from neuralfield.tasks.classifier.labelled import LabelledImages, read_labelled
+from neuralfield.tasks.classifier.labelled import read_labelled
 
 
 def main(
@@ -42,8 +41,6 @@ def main(
     require_finished(model, network.metadata, task.training.steps)
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
     trained = read_record(record, model)
-    answers = [_answers(network, known, held_out=0), _answers(network, others, held_out=1)]
-    counts = confusion(others.labels, answers[1]["predicted"].to_numpy(), network.classes)
     numbers: dict[str, Any] = {
         "classifier": name,
         "pictures": known.count,
@@ -52,29 +49,21 @@ def main(
         "height": network.shape.height,
         "classes": network.classes,
     }
-    for prefix, found in zip(("", "held_out_"), answers, strict=True):
-        wrong = int(np.count_nonzero(found["predicted"] != found["label"]))
-        numbers[f"{prefix}wrong"] = wrong
-        numbers[f"{prefix}accuracy"] = 1 - wrong / len(found)
+    rows: list[tuple[Any, ...]] = []
+    parts = [("", known), ("held_out_", others)]
+    found = [network.probabilities(part.images) for _, part in parts]
+    for is_held_out, ((prefix, part), probabilities) in enumerate(zip(parts, found, strict=True)):
+        predicted = probabilities.argmax(axis=1)
+        wrong = int(np.count_nonzero(predicted != part.labels))
+        numbers |= {f"{prefix}wrong": wrong, f"{prefix}accuracy": 1 - wrong / len(predicted)}
+        certain = (f"{probability:.6g}" for probability in probabilities.max(axis=1))
+        answers = zip(part.labels, predicted, certain, strict=True)
+        rows += [(is_held_out, number, *answer) for number, answer in enumerate(answers)]
+    counts = confusion(others.labels, found[1].argmax(axis=1), network.classes)
     numbers |= {"confusion": counts.tolist(), "per_class": by_class(counts)}
     numbers["parameters"] = trained["parameters"]
-    text = pd.concat(answers).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    write_atomically(predictions, text.encode())
+    write_csv(predictions, ("held_out", "picture", "label", "predicted", "probability"), rows)
     write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
-
-
-def _answers(network: ClassifierModel, labelled: LabelledImages, *, held_out: int) -> pd.DataFrame:
-    """Return a row for each image: its class, the predicted class, and the latter's probability."""
-    probabilities = network.probabilities(labelled.images)
-    return pd.DataFrame(
-        {
-            "held_out": held_out,
-            "picture": np.arange(len(labelled.labels)),
-            "label": labelled.labels,
-            "predicted": probabilities.argmax(axis=1),
-            "probability": probabilities.max(axis=1),
-        }
-    )
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from entry.job import run_job
 from entry.records import read_record, write_metrics
 from entry.table_network import read_own
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_csv
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
 
@@ -70,7 +69,11 @@ def main(
         bits = remembered_bits(numbers["accuracy"], trained_on * len(network.targets))
         numbers["bits_remembered"] = bits
         numbers["bits_per_parameter"] = bits / numbers["parameters"]
-    _write_predictions(predictions, samples, answers, held_out)
+    names = [*samples.inputs, *samples.targets, *(f"predicted_{n}" for n in samples.targets)]
+    values = np.column_stack([samples.input_values, samples.target_values, answers])
+    rows = zip(values, held_out, strict=True)
+    cells = ([*(f"{value:.9g}" for value in row), int(is_out)] for row, is_out in rows)
+    write_csv(predictions, [*names, "held_out"], cells)
     write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
 
 
@@ -116,17 +119,6 @@ def _coefficients(
         target: {"weights": dict(zip(network.inputs, column, strict=True)), "intercept": intercept}
         for target, column, intercept in parts
     }
-
-
-def _write_predictions(
-    path: Path, samples: Samples, answers: np.ndarray, held_out: np.ndarray
-) -> None:
-    names = [*samples.inputs, *samples.targets, *(f"predicted_{n}" for n in samples.targets)]
-    values = np.column_stack([samples.input_values, samples.target_values, answers])
-    table = pd.DataFrame(values, columns=names)
-    table.insert(len(names), "held_out", held_out.astype(int), allow_duplicates=True)
-    text = table.to_csv(index=False, float_format="%.9g", lineterminator="\n")
-    write_atomically(path, text.encode())
 
 
 if __name__ == "__main__":

@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from entry.job import run_job
 from entry.records import read_own_metrics
-from neuralfield.system.files import write_atomically
+from neuralfield.system.files import write_csv
 
 COLUMNS = (
     *("image", "field", "width", "height", "psnr_db", "ssim", "wrong_pixels"),
@@ -19,10 +17,6 @@ COLUMNS = (
 )
 TILE_COLUMNS = ("tiles", "seam_psnr_db")
 """Further columns, which are present if an image was trained in tiles."""
-COUNTS = [
-    *("width", "height", "wrong_pixels", "upscale_width", "upscale_height"),
-    *("parameters", "residual_values", "steps", "random_seed"),
-]
 
 
 def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, str]] = ()) -> None:
@@ -33,13 +27,11 @@ def main(metrics: list[Path], summary: Path, *, labels: Sequence[Mapping[str, st
     `labels` has further columns for each row: sweep, base_field, combination and setting_{name}.
     """
     rows = [read_own_metrics(path) for path in metrics]
+    own = labels or [{}] * len(rows)
     tiled = TILE_COLUMNS if any("tiles" in row for row in rows) else ()
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *tiled])
-    # with another type, a column with gaps would have 53.0 instead of 53
-    counts = [*COUNTS, "tiles"] if tiled else COUNTS
-    table[counts] = table[counts].astype("Int64")
-    table = pd.concat([table, pd.DataFrame(list(labels), index=table.index[: len(labels)])], axis=1)
-    write_atomically(summary, table.to_csv(index=False, lineterminator="\n").encode())
+    names = [*COLUMNS, *tiled, *dict.fromkeys(name for label in own for name in label)]
+    both = [row | dict(label) for row, label in zip(rows, own, strict=True)]
+    write_csv(summary, names, ([row.get(name) for name in names] for row in both))
 
 
 if __name__ == "__main__":

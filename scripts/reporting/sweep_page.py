@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from entry.sweep_tables import MEASURES, TableRow, read_table
+from entry.sweep_tables import TableRow, read_table
 from neuralfield.viewing.template import words_of
 from reporting.contents import ENLARGEMENTS
 from reporting.embedded import overview_uri
@@ -23,44 +24,11 @@ MOST_IMAGE_COLUMNS = 4
 """Maximum number of images with a column each; with more images, only the CSV file has them."""
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """A mean over runs, and their standard deviation, which is None for a single run."""
 
     mean: float
     sd: float | None
-
-
-@dataclass(frozen=True)
-class SweepRow:
-    """One combination of a sweep over all images and seeds."""
-
-    label: str  # the settings in which it differs from others of the sweep
-    colour: str  # a CSS colour
-    rank: int
-    mean_rank: float
-    runs: int
-    measures: dict[str, Spread]  # by the names in `compare.MEASURES`
-    scores: list[Spread | None]
-    """The score on each image of the table; None for an image that it was not trained on."""
-
-
-@dataclass(frozen=True)
-class BestRender:
-    """The best render of an image, and a plain enlargement; images are data URIs.
-
-    `title` is the title of the image, `label` the label of the network and `plain_name` the name of
-    the best filter. Without a larger source, the redraw is the only image.
-    """
-
-    title: str
-    label: str
-    source: str | None
-    plain: str | None
-    plain_name: str | None
-    redraw: str
-    score_db: float
-    plain_db: float | None
 
 
 @dataclass(frozen=True)
@@ -70,9 +38,13 @@ class SweepSection:
     title: str
     runs: int
     images: list[tuple[str, str]]  # title and marker of each image
-    rows: list[SweepRow]  # the best first
+    rows: list[TableRow]
+    """Rows of ``comparison.csv``, the best first. Each also has a ``label``, the settings in which
+    it differs from others; a CSS ``colour``; and ``scores`` on each image, None if not trained on
+    it."""
     plots: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
-    bests: list[BestRender]
+    bests: list[dict[str, Any]]
+    """The best render of each image beside the best plain enlargement, see `_best`."""
     wins: int  # the number of images on which the first of the rows is the best
     lead_db: float | None
     """The difference between the scores of the first and the second row, averaged over their common
@@ -83,7 +55,7 @@ class SweepSection:
     @property
     def firsts(self) -> list[str]:
         """The labels of the rows that share the first rank."""
-        return [row.label for row in self.rows if row.rank == 1]
+        return [row["label"] for row in self.rows if row["rank"] == 1]
 
     @property
     def has_image_columns(self) -> bool:
@@ -123,15 +95,12 @@ def _section(
     colours = {name: _colour(n, len(combinations)) for n, name in enumerate(combinations)}
     scores = {(row["combination"], row["image"]): _score(row) for row in per_image}
     rows = [
-        SweepRow(
-            label=labels[row["combination"]],
-            colour=series_colour(colours[row["combination"]]),
-            rank=int(row["rank"]),
-            mean_rank=row["mean_rank"],
-            runs=int(row["runs"]),
-            measures={name: Spread(row[f"{name}_mean"], row[f"{name}_sd"]) for name in MEASURES},
-            scores=[scores.get((row["combination"], image)) for image in images],
-        )
+        row
+        | {
+            "label": labels[row["combination"]],
+            "colour": series_colour(colours[row["combination"]]),
+            "scores": [scores.get((row["combination"], image)) for image in images],
+        }
         for row in overall
     ]
 
@@ -201,10 +170,10 @@ def _score(row: TableRow) -> Spread:
     return Spread(row[f"{measure}_mean"], row[f"{measure}_sd"])
 
 
-def _lead_db(rows: Sequence[SweepRow]) -> float | None:
-    if [row.rank for row in rows[:2]] != [1, 2]:
+def _lead_db(rows: Sequence[TableRow]) -> float | None:
+    if [row["rank"] for row in rows[:2]] != [1, 2]:
         return None
-    both = zip(rows[0].scores, rows[1].scores, strict=True)
+    both = zip(rows[0]["scores"], rows[1]["scores"], strict=True)
     leads = [first.mean - second.mean for first, second in both if first and second]
     return fmean(leads) if leads else None
 
@@ -216,21 +185,27 @@ def _pooled_sd_db(per_image: list[TableRow]) -> float | None:
     return math.sqrt(sum(n * sd**2 for n, sd in known) / freedom) if freedom else None
 
 
-def _best(image: str, runs: list[TableRow], labels: Mapping[str, str], results: Path) -> BestRender:
+def _best(
+    image: str, runs: list[TableRow], labels: Mapping[str, str], results: Path
+) -> dict[str, Any]:
+    """Return the best render of an image: its score and label, and images as data URIs.
+
+    Without a larger source, the redraw is the only image.
+    """
     own = [row for row in runs if row["image"] == image]
-    enlarged = own[0]["upscale_psnr_db"] is not None
-    measure = "upscale_psnr_db" if enlarged else "psnr_db"
+    plain = own[0]["upscale_best_filter"]
+    measure = "upscale_psnr_db" if plain else "psnr_db"
     row = max(own, key=lambda row: row[measure])
     folder = results / image / row["field"] / "comparison"
-    plain = row["upscale_best_filter"] if enlarged else None
     seeds = {row["random_seed"] for row in own}
-    return BestRender(
-        title=words_of(image),
-        label=labels[row["combination"]] + f", seed {int(row['random_seed'])}" * (len(seeds) > 1),
-        source=overview_uri(folder / "source.png") if enlarged else None,
-        plain=overview_uri(folder / f"{plain}.png") if plain else None,
-        plain_name=ENLARGEMENTS[plain] if plain else None,
-        redraw=overview_uri(folder / "redraw.png"),
-        score_db=row[measure],
-        plain_db=row[f"upscale_{plain}_psnr_db"] if plain else None,
-    )
+    return {
+        "title": words_of(image),
+        "label": labels[row["combination"]]
+        + f", seed {int(row['random_seed'])}" * (len(seeds) > 1),
+        "source": overview_uri(folder / "source.png") if plain else None,
+        "plain": overview_uri(folder / f"{plain}.png") if plain else None,
+        "plain_name": ENLARGEMENTS[plain] if plain else None,
+        "redraw": overview_uri(folder / "redraw.png"),
+        "score_db": row[measure],
+        "plain_db": row[f"upscale_{plain}_psnr_db"] if plain else None,
+    }

@@ -16,15 +16,12 @@ HEAVY = (
 )
 
 NEEDED = {
-    "evaluate_classifier": ["pandas"],
-    "evaluate_table": ["pandas"],
     "plot_classifier": ["matplotlib"],
     "plot_table": ["matplotlib"],
     "pyramid": ["jinja2"],
     "report": ["jinja2", "matplotlib"],
     "report_classifiers": ["jinja2", "matplotlib"],
     "report_tables": ["jinja2", "matplotlib"],
-    "summarize": ["pandas"],
     "timelapse": ["av"],
     "view": ["jinja2"],
 }

@@ -84,9 +84,9 @@ def test_the_best_redraw_stands_beside_the_source_and_the_best_filter(sweep, tmp
         ("a", 4, 0, 20), ("a", 8, 0, 21), ("a", 8, 1, 25), ("b", 4, 0, 24), ("b", 8, 0, 23)
     )
     first, second = gathered(made).bests
-    assert (first.label, first.score_db, first.plain_db) == ("width 8, seed 1", 25, 21.5)
-    assert second.label == "width 4"
-    assert len({first.source, first.plain, first.redraw}) == 3
+    assert (first["label"], first["score_db"], first["plain_db"]) == ("width 8, seed 1", 25, 21.5)
+    assert second["label"] == "width 4"
+    assert len({first["source"], first["plain"], first["redraw"]}) == 3
     text, _ = page_of(made, tmp_path)
     assert "<b>Lanczos with back-projection</b> 21.5 dB, no network" in text
 
@@ -94,8 +94,8 @@ def test_the_best_redraw_stands_beside_the_source_and_the_best_filter(sweep, tmp
 def test_forty_networks_have_a_colour_each(sweep, tmp_path):
     made = sweep(*(("a", width, 0, width / 2) for width in range(1, 41)))
     section = gathered(made)
-    assert len({row.colour for row in section.rows}) == 40
-    assert [row.label for row in section.rows[:2]] == ["width 40", "width 39"]
+    assert len({row["colour"] for row in section.rows}) == 40
+    assert [row["label"] for row in section.rows[:2]] == ["width 40", "width 39"]
     text, page = page_of(made, tmp_path)
     assert "url(" not in re.sub(r"url\(#", "", text)
     assert len(page.ids) == len(set(page.ids))
