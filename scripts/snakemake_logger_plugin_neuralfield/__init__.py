@@ -110,7 +110,8 @@ class LogHandler(LogHandlerBase):
             return "" if text == "None" else f"{blank_line}{text}"
         if event == LogEvent.RESOURCES_INFO:
             given = {"_cores": values.get("cores"), "_nodes": values.get("nodes")}
-            for name, limit in (given | values.get("provided_resources", {})).items():
+            given |= values.get("provided_resources", {})
+            for name, limit in given.items():
                 limit = getattr(limit, "value", limit)
                 self._limits |= {name: limit} if isinstance(limit, int | float) and limit else {}
         elif event == LogEvent.RUN_INFO and self.run is None:
