@@ -13,12 +13,12 @@ assert spec and spec.loader
 install = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(install)
 
-WITHOUT_SAFETENSORS = """
+WITHOUT_PILLOW = """
 import importlib.abc, runpy, sys
 
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, *others):
-        if name == "safetensors":
+        if name == "PIL":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -27,10 +27,10 @@ runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
 
 
 def test_a_missing_package_is_named(workspace: Workspace):
-    command = [sys.executable, "-c", WITHOUT_SAFETENSORS, *workspace.command("-n")[3:]]
+    command = [sys.executable, "-c", WITHOUT_PILLOW, *workspace.command("-n")[3:]]
     done = run(command, cwd=workspace.folder, env=clean_environment(), stderr=subprocess.STDOUT)
     assert done.returncode == 1
-    assert "no safetensors; expected the packages of pyproject.toml" in done.stdout
+    assert "no PIL; expected the packages of pyproject.toml" in done.stdout
     assert "Traceback" not in done.stdout
 
 
