@@ -30,7 +30,7 @@ def test_a_missing_package_is_named(workspace: Workspace):
     command = [sys.executable, "-c", WITHOUT_PILLOW, *workspace.command("-n")[3:]]
     done = run(command, cwd=workspace.folder, env=clean_environment(), stderr=subprocess.STDOUT)
     assert done.returncode == 1
-    assert "no PIL; expected the packages of pyproject.toml" in done.stdout
+    assert "no PIL; expected NumPy and Pillow" in done.stdout
     assert "Traceback" not in done.stdout
 
 
