@@ -35,7 +35,7 @@ class Run:
         if event == LogEvent.JOB_INFO:
             self._start(values["jobid"], Job(values))
         elif event == LogEvent.JOB_FINISHED and (job := self.running.pop(values["job_id"], None)):
-            self._time_left.finished[job.rule].append((job.seconds, job.needs))
+            self._time_left.learn(job)
             return job.result()
         elif event == LogEvent.PROGRESS:
             self.done, self.total = values["done"], values["total"]

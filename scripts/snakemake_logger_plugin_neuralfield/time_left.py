@@ -30,6 +30,7 @@ class TimeLeft:
         self.limits = limits
         self.finished: Measured = defaultdict(list)
         self.earlier: Measured = defaultdict(list)
+        self._without_progress_s: list[float] = []
         for path in logs.rglob("*.benchmark.tsv"):
             try:
                 with path.open(newline="") as file:
@@ -40,11 +41,18 @@ class TimeLeft:
             except (OSError, ValueError, KeyError, TypeError, StopIteration):
                 continue  # it is damaged
 
+    def learn(self, job: Job) -> None:
+        """Take the seconds of a job that has just finished into account."""
+        self.finished[job.rule].append((job.seconds, job.needs))
+        if not job.progress:
+            self._without_progress_s.append(job.seconds)
+
     def in_words(self, waiting: Mapping[str, int], running: Collection[Job]) -> str:
         """Describe the time until all jobs have ended; empty if nothing is known.
 
         `waiting` has the number of jobs of each rule that have not started. A job of which nothing
-        is known counts as one of the shortest rule; with several, the time is called a minimum.
+        is known counts as long as those that report no progress; with several, the time is called a
+        minimum.
         """
         measured = {rule: [*jobs] for rule, jobs in self.finished.items()}
         work = []  # numbers of jobs, their seconds, their needs
@@ -55,11 +63,11 @@ class TimeLeft:
             unknown += left_s is None
             work.append((1, left_s or 0.0, job.needs))
             measured.setdefault(job.rule, []).append((job.seconds + (left_s or 0.0), job.needs))
-        shortest_s = min(map(_mean_s, self.finished.values()), default=0.0)
+        usual_s = fmean(self._without_progress_s or [0.0])
         for rule, jobs in waiting.items():
             known = self._expected(rule, measured)
             unknown += jobs if known is None else 0
-            work.append((jobs, *(known or (shortest_s, _ONE_CORE))))
+            work.append((jobs, *(known or (usual_s, _ONE_CORE))))
         busy_s: defaultdict[str, float] = defaultdict(float)
         for jobs, seconds, needs in work:
             for name in needs.keys() & self.limits.keys():

@@ -216,7 +216,7 @@ def test_the_time_left_comes_from_the_jobs_of_this_run(folder):
     assert left.in_words({"train": 4}, []) == "", "nothing is known"
     left.finished["train"].append((100.0, {"_cores": 1}))
     assert left.in_words({"train": 4}, []) == "about 3 minutes", "two at a time"
-    assert left.in_words({"train": 4, "view": 2}, []) == "at least 5 minutes"
+    assert left.in_words({"train": 4, "view": 2}, []) == "at least 3 minutes"
     left.finished["train"].append((300.0, {"_cores": 2}))
     assert left.in_words({"train": 4}, []) == "about 13 minutes"
     left.finished["train_batch_1"].append((40.0, {"_cores": 1}))
@@ -257,9 +257,10 @@ def test_a_table_has_no_empty_columns_and_not_too_many_rows(folder):
     assert len(many) == 22 and many[-1] == "... and 5 more" and table(folders[2:]) == []
 
 
+@pytest.mark.parametrize("name", ["default", "slurm"])
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_the_profile_names_the_plugin_where_it_is_installed(monkeypatch, is_installed):
+def test_the_profiles_name_the_plugin_where_it_is_installed(monkeypatch, is_installed, name):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: is_installed or None)
-    with (ROOT / "profiles/default/config.yaml").open() as file:
+    with (ROOT / "profiles" / name / "config.yaml").open() as file:
         profile = yte.process_yaml(file, require_use_yte=True)
     assert profile and profile.get("logger") == ("neuralfield" if is_installed else None)
