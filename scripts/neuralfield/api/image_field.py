@@ -18,6 +18,7 @@ from neuralfield.api.arguments import (
     require,
     require_output,
     require_png,
+    require_positive,
     require_samples,
 )
 from neuralfield.api.derivatives import derivatives
@@ -27,6 +28,7 @@ from neuralfield.fields import CoordinateNetwork, describe_field
 from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
 from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png
+from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX, field_svg
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
 from neuralfield.system.errors import (
@@ -368,6 +370,35 @@ class ImageField:
         file = require_output("path", path)
         snapshots = list_snapshots(self.checkpoints) if self.checkpoints else ()
         write_atomically(file, self._page(file.stem, snapshots).encode())
+
+    def to_svg(
+        self, path: str | os.PathLike, *, tolerance: float = TOLERANCE_PX, paper: bool = True
+    ) -> None:
+        """Write the image, a drawing of flat tones, as an SVG file of lines and cubic curves.
+
+        Each tone but that of the paper is a layer, and each connected region a path. The contours
+        are those of a render, at a level half-way between two tones that is moved a little so that
+        areas agree with the render. See ``docs/drawings.md``.
+
+        Parameters
+        ----------
+        path : path
+        tolerance : float
+            Maximum distance of curves from contours, in pixels of the training image. A larger one
+            gives fewer curves.
+        paper : bool
+            Whether to fill the background with the paper's tone; otherwise it is transparent.
+
+        Raises
+        ------
+        ValueError
+            The image has no flat tones, like a photograph, or is too large.
+        """
+        file = require_output("path", path)
+        require(file.suffix.lower() == ".svg", "path", os.fspath(file), "a name that ends in .svg")
+        require_positive("tolerance", tolerance)
+        svg = field_svg(self.model, tolerance_px=float(tolerance), paper=paper, **self._place)
+        write_atomically(file, svg.encode())
 
     def to_onnx(self, path: str | os.PathLike) -> None:
         """Write the network as an ONNX graph in float32.

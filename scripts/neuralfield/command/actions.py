@@ -79,6 +79,21 @@ def view(chosen: Namespace) -> None:
         webbrowser.open(output.resolve().as_uri())
 
 
+def trace(chosen: Namespace) -> None:
+    """Write a drawing as SVG, from a saved network or after fitting one."""
+    path = Path(chosen.image)
+    is_model = path.is_dir() or path.suffix == Path(_MODEL_NAME).suffix
+    output = require_output("--output", chosen.output or f"{_stem(path)}.svg")
+    if output.suffix.lower() != ".svg":
+        raise InputError("--output", f"{output}", "a name that ends with .svg", "")
+    if not is_model and not (chosen.preset or chosen.field):
+        chosen.preset = "line_art"
+    field = _image_field(path, chosen.device) if is_model else _fitted(chosen)
+    with _options_named({"tolerance": "--tolerance"}):
+        field.to_svg(output, tolerance=chosen.tolerance, paper=chosen.paper)
+    print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
+
+
 def info(chosen: Namespace) -> None:
     """Print the contents of a file."""
     path = Path(chosen.model)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield import __version__
-from neuralfield.command.actions import enlarge, fit, info, render, view
+from neuralfield.command.actions import enlarge, fit, info, render, trace, view
+from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX
 from neuralfield.system.durations import seconds_of
 from neuralfield.tasks.image.presets import PRESETS
 
@@ -20,6 +21,7 @@ Fit a small neural network to an image, and render it at any size.
   neuralfield fit photo.jpg                writes photo.field/ only
   neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
   neuralfield view photo.field             writes photo.html, to zoom and share
+  neuralfield trace drawing.jpg            fits a drawing, and writes it as drawing.svg
   neuralfield info photo.field             prints what it contains
 
 `neuralfield COMMAND --help` lists the options of a command. To resume an interrupted fit, run the
@@ -41,6 +43,11 @@ examples:
   neuralfield view photo.field --open
   neuralfield view results/lion_cub/siren/model.safetensors -o cub.html
 """
+_TRACE_EXAMPLES = """\
+examples:
+  neuralfield trace drawing.jpg -o drawing.svg
+  neuralfield trace drawing.field --tolerance 0.1 --no-paper
+"""
 _ENLARGE_EXAMPLES = """\
 examples:
   neuralfield photo.jpg --size 4096
@@ -54,6 +61,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "fit": (_fit_parser, "fit a network to an image", _FIT_EXAMPLES),
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
         "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
+        "trace": (_trace_parser, "write a drawing as SVG", _TRACE_EXAMPLES),
         "info": (partial(_add_model, action=info), "print what a file contains", ""),
     }
     if arguments and arguments[0] in parsers:
@@ -62,7 +70,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         add(parser)
         return parser.parse_args(arguments[1:])
     parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
-    parser.usage = "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,info} ..."
+    parser.usage = (
+        "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,trace,info} ..."
+    )
     if arguments and not Path(arguments[0]).exists():
         for close in get_close_matches(arguments[0], parsers, 1):
             parser.error(f"no file or command {arguments[0]!r}; did you mean {close}?")
@@ -89,9 +99,11 @@ def _parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser
     )
 
 
-def _fit_parser(parser: argparse.ArgumentParser) -> None:
+def _fit_parser(
+    parser: argparse.ArgumentParser, image: str = "image file: PNG, JPEG, TIFF, WebP, ..."
+) -> None:
     add = parser.add_argument
-    add("image", metavar="IMAGE", help="image file: PNG, JPEG, TIFF, WebP, ...")
+    add("image", metavar="IMAGE", help=image)
     add(
         "--preset",
         choices=[*PRESETS, "auto"],
@@ -158,6 +170,23 @@ def _view_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="HTML", help="file to write; default: MODEL.html")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_device(parser)
+
+
+def _trace_parser(parser: argparse.ArgumentParser) -> None:
+    _fit_parser(parser, "drawing to fit, by the preset line_art; or a folder or file to render")
+    parser.add_argument("-o", "--output", metavar="SVG", help="file to write; default: IMAGE.svg")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=TOLERANCE_PX,
+        metavar="PIXELS",
+        help="maximum distance of curves from contours, in pixels of the training image;"
+        " default: %(default)s",
+    )
+    parser.add_argument(
+        "--no-paper", action="store_false", dest="paper", help="leave the background transparent"
+    )
+    parser.set_defaults(action=trace)
 
 
 def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> None:

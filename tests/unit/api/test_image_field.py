@@ -257,3 +257,16 @@ def test_what_the_workflow_has_measured_of_a_network_is_its_psnr(tmp_path):
     (tmp_path / "metrics.json").write_text("{")
     assert nf.load(tmp_path).psnr is None
     assert nf.load(tmp_path, make_field(VARIANTS[0]).render()).psnr == np.inf
+
+
+def test_to_svg_checks_its_arguments(tmp_path):
+    field = make_field(VARIANTS[0])
+    for path, arguments, found in (
+        ("drawing.png", {}, "a name that ends in .svg"),
+        ("drawing.svg", {"tolerance": 0}, "tolerance: 0"),
+        ("drawing.svg", {"tolerance": float("nan")}, "tolerance: nan"),
+        ("missing/drawing.svg", {}, "existing folder"),
+    ):
+        with pytest.raises(ValueError, match=found):
+            field.to_svg(tmp_path / path, **arguments)
+    assert list(tmp_path.iterdir()) == []

@@ -185,3 +185,26 @@ def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo, capsys):
     assert sha256(photo / "photo.field/model.safetensors") == sha256(
         photo / "whole/model.safetensors"
     )
+
+
+def test_a_drawing_is_traced(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    drawing = np.full((24, 32), 255, np.uint8)
+    drawing[6:18, 8:20] = 0
+    Image.fromarray(drawing).save("drawing.png")
+    quick = ["--train-size", "32", "--steps", "150", *TINY, "--set", "width=32"]
+    main(["trace", "drawing.png", *quick])
+    assert capsys.readouterr().out.splitlines()[1].startswith("drawing.svg: ")
+    first = (tmp_path / "drawing.svg").read_bytes()
+    assert b'<g fill="#' in first
+    main(["trace", "drawing.field", "-o", "again.svg"])
+    assert (tmp_path / "again.svg").read_bytes() == first
+    main(["trace", "drawing.field", "-o", "open.svg", "--no-paper"])
+    assert len((tmp_path / "open.svg").read_bytes()) < len(first)
+
+
+def test_a_drawing_is_traced_only_to_svg(photo, capsys):
+    with pytest.raises(SystemExit):
+        main(["trace", "photo.jpg", "-o", "photo.pdf", *TINY])
+    assert "--output: photo.pdf; expected a name that ends with .svg" in capsys.readouterr().err
+    assert not (photo / "photo.field").exists()

@@ -1,0 +1,1 @@
+"""Drawings as vector graphics, traced in renders of fitted networks."""

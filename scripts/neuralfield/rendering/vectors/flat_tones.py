@@ -1,0 +1,182 @@
+"""The flat tones of a drawing, and the layers that are drawn on top of each other.
+
+The layer of a tone covers the regions of this tone and reaches below those of all further ones, so
+that there are no gaps between layers. Between two tones an image passes through others, which may
+be tones of the drawing, too: such slivers are recognised by their width, and belong to the tones
+beside them.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from neuralfield.images.resizing import resize_channel
+
+_MOST_TONES = 12
+
+_FLAT = 0.04
+"""Maximum difference of neighbouring pixels, in any channel, where a render is flat."""
+
+_NEAR = 0.08
+"""Maximum difference of colours that belong to one tone."""
+
+_LEAST_SHARE = 0.003
+"""Minimum share of a tone among all pixels."""
+
+_LEAST_CONTRAST = 0.15
+"""Minimum difference between paper and ink."""
+
+_EVEN, _LEAST_EVEN = 0.03, 0.7
+"""Minimum share of flat pixels in a drawing that differ by at most `_EVEN` from a tone."""
+
+_PURE = 0.03
+"""Maximum difference from black or white of a value that is written as such."""
+
+_SLIVER_PX, _REACH_PX = 0.8, 1.2
+"""Maximum width of a sliver between two tones, and maximum distance of an edge from its tones."""
+
+_OVERLAP_PX = 0.5
+"""Distance by which a layer reaches below further ones."""
+
+_BESIDE = 0.15
+"""Maximum distance of a tone from the line between two others whose edges may have it."""
+
+_MATCHES, _STEP = 10, 0.5
+"""Number of corrections of the level of a border, and factor on each."""
+
+
+def flat_tones(render: np.ndarray, *, only_two: bool) -> np.ndarray | None:
+    """Return the paper and the inks, in order of contrast; None if the render has no flat tones.
+
+    Parameters
+    ----------
+    render : ndarray of float32, shape (height, width, channels)
+        Several times as large as the training image.
+    only_two : bool
+        Whether there is one ink, whose lines may be too thin to be flat.
+
+    Returns
+    -------
+    ndarray of float64, shape (tones, channels), or None
+    """
+    flat = render[_is_flat(render)].astype(np.float64)
+    tones, rest, least = [], flat, max(1.0, _LEAST_SHARE * render[..., 0].size)
+    while len(rest) >= least and len(tones) <= _MOST_TONES:
+        bins, counts = np.unique(np.rint(rest / _NEAR), axis=0, return_counts=True)
+        tone, is_near = bins[counts.argmax()] * _NEAR, np.zeros(len(rest), bool)
+        for _ in range(3):  # towards the most frequent colours
+            is_near = np.abs(rest - tone).max(axis=1) <= _NEAR
+            tone = rest[is_near].mean(axis=0) if is_near.any() else tone
+        if is_near.sum() < least:
+            break
+        tones.append(tone)
+        rest = rest[~is_near]
+    even = sum((np.abs(flat - tone).max(axis=1) <= _EVEN).sum() for tone in tones)
+    is_drawing = len(tones) <= _MOST_TONES and even >= _LEAST_EVEN * len(flat)
+    if not tones or not (is_drawing or only_two):
+        return None
+    paper = tones[0]
+    inks = sorted(tones[1:], key=lambda tone: float(np.abs(tone - paper).sum()))
+    if only_two:
+        away = np.abs(render - paper).max(axis=2)
+        farthest = render[away >= np.quantile(away, 1 - _LEAST_SHARE)].mean(axis=0)
+        inks = (inks or [farthest])[-1:]
+    inks = [ink for ink in inks if np.abs(ink - paper).max() >= _LEAST_CONTRAST]
+    found = np.array([paper, *inks])
+    return np.where(found < _PURE, 0.0, np.where(found > 1 - _PURE, 1.0, found))
+
+
+def _is_flat(render: np.ndarray) -> np.ndarray:
+    flat = np.ones(render.shape[:2], bool)
+    for axis in (0, 1):
+        is_even = (np.abs(np.diff(render, axis=axis)) <= _FLAT).all(axis=2)
+        for side in ((1, 0), (0, 1)):
+            flat &= np.pad(
+                is_even, [side if a == axis else (0, 0) for a in (0, 1)], constant_values=True
+            )
+    return flat
+
+
+def layers(render: np.ndarray, tones: np.ndarray, per_pixel: int) -> Iterator[np.ndarray]:
+    """Yield a function for each tone but the paper, which is positive in the layer of the tone.
+
+    Each has the shape (height, width) of the render, which has `per_pixel` pixels along a side of a
+    training pixel. The function is 0 half-way between the tones beside a border, except that the
+    level is moved a little until the area of the layer in each training pixel agrees with the mean
+    of the render: thin lines keep their widths, and dots their sizes.
+    """
+    smooth = _smoothed(render)
+    labels = _labels(smooth, tones, per_pixel)
+    for number in range(1, len(tones)):
+        outside = _spread(np.where(labels <= number, labels, 0), _REACH_PX * per_pixel)
+        inside = _spread(np.where(labels > number, labels, 0), _REACH_PX * per_pixel)
+        one = tones[np.where(outside, outside - 1, 0)]
+        along = tones[np.where(inside, inside - 1, number)] - one
+        share = ((smooth - one) * along).sum(axis=2) / (along**2).sum(axis=2)
+        layer = share - _matched_level(share, per_pixel)
+        if number < len(tones) - 1:
+            own = _dilated(labels == number + 1, round(_OVERLAP_PX * per_pixel))
+            layer[~own] = -1
+        yield layer
+
+
+def _smoothed(render: np.ndarray) -> np.ndarray:
+    """Average neighbouring pixels with the weights 1/4, 1/2, 1/4 along both axes."""
+    for axis in (0, 1):
+        wide = np.pad(render, [(1, 1) if a == axis else (0, 0) for a in range(3)], "edge")
+        before, after = np.split(wide, [2], axis)[1], np.split(wide, [-2], axis)[0]
+        render = (before + 2 * render + after) / 4
+    return render
+
+
+def _labels(render: np.ndarray, tones: np.ndarray, per_pixel: int) -> np.ndarray:
+    """Return one more than the number of the tone of each pixel; 0 in slivers."""
+    distances = [((render - tone) ** 2).sum(axis=2) for tone in tones]
+    labels = (1 + np.argmin(distances, axis=0)).astype(np.uint8)
+    radius = round(_SLIVER_PX * per_pixel / 2)
+    found = labels.copy()
+    for number, tone in enumerate(tones, 1):
+        own = labels == number
+        thin = own & ~_dilated(~_dilated(~own, radius), radius)
+        for one, two in combinations(set(range(1, len(tones) + 1)) - {number}, 2):
+            if _is_between(tone, tones[one - 1], tones[two - 1]):
+                both = _dilated(labels == one, radius) & _dilated(labels == two, radius)
+                found[thin & _dilated(both, radius)] = 0
+    return found
+
+
+def _is_between(tone: np.ndarray, one: np.ndarray, two: np.ndarray) -> bool:
+    along = two - one
+    share = float((tone - one) @ along / (along @ along))
+    return 0 < share < 1 and float(np.linalg.norm(one + share * along - tone)) <= _BESIDE
+
+
+def _dilated(mask: np.ndarray, radius: int) -> np.ndarray:
+    wide = Image.fromarray(mask.astype(np.uint8)).filter(ImageFilter.MaxFilter(2 * radius + 1))
+    return np.asarray(wide) > 0
+
+
+def _spread(labels: np.ndarray, distance: float) -> np.ndarray:
+    """Give pixels without a label, 0, one that is near, up to a distance in pixels."""
+    for _ in range(round(distance)):
+        wide = Image.fromarray(labels).filter(ImageFilter.MaxFilter(3))
+        labels = np.where(labels, labels, np.asarray(wide))
+    return labels
+
+
+def _matched_level(share: np.ndarray, per_pixel: int) -> np.ndarray:
+    """Return the level above which `share` covers as much of each training pixel as its mean."""
+    height, width = share.shape
+    share = share.clip(0, 1)
+    steep = np.maximum(np.hypot(*np.gradient(share)) + 0.02, 0.05)
+    level = np.full(share.shape, 0.5)
+    for _ in range(_MATCHES):
+        surplus = ((share - level) / steep + 0.5).clip(0, 1) - share
+        means = resize_channel(
+            surplus.astype(np.float32), (width // per_pixel, height // per_pixel), "box"
+        )
+        level += _STEP * resize_channel(means, (width, height), "bilinear")
+        level = level.clip(0.1, 0.9)
+    return level
