@@ -30,12 +30,13 @@ def field(tmp_path, monkeypatch):
 
 
 def test_more_threads_work_on_more_points_and_a_gpu_takes_them_all(field):
-    everything = field({"batch_pixels": 0, "engine": "tape"})
-    none, one, eight = (estimates.field_bytes(IMAGE, everything, n) for n in (0, 1, 8))
-    assert none < one and eight - none == 8 * (one - none)
-    few = field({"batch_pixels": 100})
-    gpu_bytes = [estimates.field_gpu_bytes(IMAGE, training) for training in (few, everything)]
-    assert none < gpu_bytes[0] < gpu_bytes[1] > eight
+    everything, few = field({"batch_pixels": 0, "engine": "tape"}), field({"batch_pixels": 100})
+    one, eight = (estimates.field_memory_mb(IMAGE, everything, 1, n, 0) for n in (1, 8))
+    assert one < eight < estimates.field_memory_mb(IMAGE, everything, 8, 8, 0)
+    few_mb, all_mb = (estimates.field_gpu_memory_mb(IMAGE, one, 1) for one in (few, everything))
+    assert few_mb < all_mb
+    on_gpu = {estimates.field_memory_mb(IMAGE, few, 1, threads, 1) for threads in (1, 8)}
+    assert len(on_gpu) == 1
 
 
 @pytest.mark.parametrize(

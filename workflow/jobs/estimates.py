@@ -11,13 +11,12 @@ from math import ceil, inf, isqrt
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from neuralfield.engines.cpu.cut import MOST_SHARDS
 from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields import FieldSettings, field_settings
 from neuralfield.images.image import ImageShape
-from neuralfield.system.errors import NeuralfieldError
+from neuralfield.images.image_file import image_size
+from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.tasks.classifier.classifier_objective import BLOCK_VALUES
 from neuralfield.tasks.classifier.idx import read_idx_shape
 from neuralfield.tasks.classifier.labelled import TRAINING, find_files
@@ -78,12 +77,11 @@ def memory_mb(data_bytes: float, gpus: int = 0) -> int:
 @lru_cache
 def source_pixels(path: str) -> int:
     """Return the pixels of an image file from its header, or a default if it cannot be read."""
-    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is enforced when images are read
     try:
-        with Image.open(path) as image:
-            return image.width * image.height
-    except (OSError, ValueError):
+        width, height = image_size(path)
+    except InputError:
         return UNKNOWN_SIDE_PX**2
+    return width * height
 
 
 def image_pixels(image: Settings) -> int:
@@ -112,24 +110,26 @@ def points_per_step(image: Settings, training: Settings) -> int:
     return pixels * (training["footprint_points"] if training["supervision"] == "footprint" else 1)
 
 
-def field_bytes(image: Settings, field: Settings, threads: int) -> int:
-    """Return the host memory of an image's training.
-
-    It is for the image and its table, the weights, and the layers' values of each thread's points.
-    """
+def field_bytes(image: Settings, field: Settings, points: int) -> int:
+    """Return the memory of an image's training: for the image and its table, the weights, and for
+    each layer's values at this number of points."""
     network, side = network_of(field), isqrt(image_pixels(image))
     shapes = network.weight_shapes(ImageShape(side, side, CHANNELS))
-    values = threads * BLOCK_POINTS["cpu"] * network.working_values
     weights = sum(a * b for a, b in shapes)
+    values = points * network.working_values
     return 2 * PIXEL_BYTES * image_pixels(image) + VALUE_BYTES * values + WEIGHT_BYTES * weights
 
 
-def field_gpu_bytes(image: Settings, field: Settings) -> int:
-    """Return the GPU memory of an image's training, whose points are in memory together."""
-    network, points = network_of(field), points_per_step(image, field["training"])
-    values = min(points, BLOCK_POINTS["gpu"]) * network.working_values
-    value_bytes = VALUE_BYTES // (1 if field["training"]["precision"] == "float64" else 2)
-    return field_bytes(image, field, 0) + value_bytes * values
+def field_memory_mb(image: Settings, field: Settings, number: int, threads: int, gpus: int) -> int:
+    """Return the host memory of a number of trainings like this one, which share the threads."""
+    points = 0 if gpus else max(1, threads // number) * BLOCK_POINTS["cpu"]
+    return memory_mb(number * field_bytes(image, field, points), gpus)
+
+
+def field_gpu_memory_mb(image: Settings, field: Settings, number: int) -> int:
+    """Return the GPU memory of a number of trainings like this one, with all points of a step."""
+    points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
+    return CUDA_MEMORY_MB + ceil(number * field_bytes(image, field, points) / 1e6)
 
 
 def engine_of(field: Settings, gpus: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs import estimates
 from jobs.batches import Batch
-from jobs.plan import Plan
+from jobs.plan import Plan, Settings
 from jobs.tile_job import TileJob
 from neuralfield.system.device import gpu_is_present
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
@@ -79,11 +79,10 @@ class Needs:
 
     def field_s(self, wildcards: Any, threads: int = 1) -> float:
         """Return the seconds of an image's training; its priority, so that the longest is first."""
-        image, network = self.plan.image_of(wildcards), self.plan.network_of(wildcards)
-        return estimates.field_s(image, network, threads, self.gpus(wildcards))
+        return estimates.field_s(*self._network(wildcards), threads, self.gpus(wildcards))
 
-    def batch_s(self, runs: Sequence[Any]) -> float:
-        return sum(map(self.field_s, runs))
+    def _network(self, wildcards: Any) -> tuple[Settings, Settings]:
+        return self.plan.image_of(wildcards), self.plan.network_of(wildcards)
 
     def tiled_memory_mb(self, wildcards: Any, threads: int) -> int:
         """Return the memory of bands of a large image, or of all of it if rows are not in order."""
@@ -91,46 +90,37 @@ class Needs:
         pixels = 0 if header.row_by_row else header.width * header.height
         return estimates.memory_mb(8 * pixels) + estimates.THREAD_MEMORY_MB * threads
 
-    def training(self, runs: Sequence[Any] = (), at_once: int = 0) -> Resources:
-        """Return the resources of a job that trains images, by default the one of its wildcards.
+    def training(self, run: Any = None, number: int = 1, at_once: int = 0) -> Resources:
+        """Return the resources of a job that trains an image, by default the one of its wildcards,
+        or a number of images like it, of which some are in memory at once; by default all."""
+        together = at_once or number
 
-        They are trained one after another, `at_once` of them in memory together; by default all.
-        """
-
-        def described(wildcards: Any) -> list[tuple[Any, Any]]:
-            trained = (runs or [wildcards])[: at_once or None]
-            return [(self.plan.image_of(run), self.plan.network_of(run)) for run in trained]
-
-        def gpus(wildcards: Any) -> int:
-            seconds = self.batch_s(runs or [wildcards])
-            return self.exclusive_gpus((runs or [wildcards])[0], seconds)
+        def seconds(wildcards: Any, threads: int = 1) -> float:
+            return number * self.field_s(run or wildcards, threads)
 
         def gpu_memory_mb(wildcards: Any) -> int:
-            own = sum(estimates.field_gpu_bytes(*network) for network in described(wildcards))
-            used = self.gpus((runs or [wildcards])[0])
-            return used * (estimates.CUDA_MEMORY_MB + int(own / 1e6))
+            own_mb = estimates.field_gpu_memory_mb(*self._network(run or wildcards), together)
+            return self.gpus(run or wildcards) * own_mb
 
         def mem_mb(wildcards: Any, threads: int) -> int:
-            used = self.gpus((runs or [wildcards])[0])
-            networks = described(wildcards)
-            own_threads = 0 if used else max(1, threads // len(networks))
-            own = sum(estimates.field_bytes(*network, own_threads) for network in networks)
-            return estimates.memory_mb(own, used)
+            network, gpus = self._network(run or wildcards), self.gpus(run or wildcards)
+            return estimates.field_memory_mb(*network, together, threads, gpus)
 
         def runtime(wildcards: Any, threads: int, attempt: int) -> int:
-            trained = runs or [wildcards]
-            seconds = sum(self.field_s(run, threads) for run in trained)
-            return estimates.minutes(seconds, self.plan.network_of(trained[0])["training"], attempt)
+            training = self.plan.network_of(run or wildcards)["training"]
+            return estimates.minutes(seconds(wildcards, threads), training, attempt)
 
-        return {"gpu": gpus, "gpu_memory_mb": gpu_memory_mb, "mem_mb": mem_mb, "runtime": runtime}
+        return {
+            "gpu": lambda wildcards: self.exclusive_gpus(run or wildcards, seconds(wildcards)),
+            "gpu_memory_mb": gpu_memory_mb,
+            "mem_mb": mem_mb,
+            "runtime": runtime,
+        }
 
     def tiles_training(self, job: TileJob) -> Resources:
         """Return the resources of a job on tiles, which reads the next tiles while it trains."""
-        together = TRAINED_TOGETHER["gpu" if self.gpus(job.run) else "cpu"]
-        return self.training([job.first_tile] * len(job.tiles), at_once=2 * together)
-
-    def tiles_s(self, job: TileJob) -> float:
-        return len(job.tiles) * self.field_s(job.first_tile)
+        together = 2 * TRAINED_TOGETHER["gpu" if self.gpus(job.run) else "cpu"]
+        return self.training(job.first_tile, len(job.tiles), together)
 
     def rendering(
         self,

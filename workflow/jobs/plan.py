@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
@@ -65,12 +64,6 @@ class Plan:
             per_job = self.config["images"][run.image]["tiles"].get("per_job")
             for number, listed in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
                 yield TileJob(run, number, tuple(listed))
-
-    def sources(self) -> list[Path]:
-        """Return the files and folders of the user that networks are made from."""
-        sections = ("images", "fields", "tables", "classifiers")
-        things = [thing for section in sections for thing in self.config[section].values()]
-        return [Path(thing["path"]) for thing in things if "path" in thing]
 
     def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""

@@ -45,9 +45,3 @@ class TileJob:
         """The file lists of the tiles, which are the outputs, because the files are too many."""
         folder = f"results/{self.run.image}/{self.run.field}/tiles"
         return [f"{folder}/{together[0].name}.json" for together in self.listed]
-
-    @property
-    def folders(self) -> list[str]:
-        """The folders in which the tiles are trained."""
-        folder = f"results/{self.run.image}/{self.run.field}/tiles"
-        return [f"{folder}/{tile.name}" for tile in self.tiles]

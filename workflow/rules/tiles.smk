@@ -77,7 +77,7 @@ for job in PLAN.tile_job_of.values():
             f"{job.log}.log",
         benchmark:
             f"{job.log}.benchmark.tsv"
-        priority: NEEDS.tiles_s(job)
+        priority: len(job.tiles) * NEEDS.field_s(job.first_tile)
         conda:
             "../envs/networks.yaml"
         threads: NEEDS.training_threads(job.run)

@@ -64,12 +64,12 @@ for batch in BATCHES:
             f"logs/batches/{batch.name}.log",
         benchmark:
             f"logs/batches/{batch.name}.benchmark.tsv"
-        priority: NEEDS.batch_s(batch.runs)
+        priority: len(batch.runs) * NEEDS.field_s(batch.runs[0])
         conda:
             "../envs/networks.yaml"
         threads: NEEDS.training_threads(batch.runs[0])
         resources:
-            **NEEDS.training(batch.runs),
+            **NEEDS.training(batch.runs[0], len(batch.runs)),
         params:
             batch=batch.name,
             # the batch's name is a digest of all settings that its networks depend on

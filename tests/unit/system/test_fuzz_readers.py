@@ -107,7 +107,7 @@ def read_config(path: Path) -> None:
     for image, field in configuration.runs(found):
         if found["fields"][field]["type"] != "imported":
             about = (found["images"][image], found["fields"][field])
-            estimates.field_bytes(*about, 1)
+            estimates.field_memory_mb(*about, 1, 1, 0)
             estimates.minutes(estimates.field_s(*about, 1, 0))
     for table in found["tables"].values():
         estimates.table_work(table, 1)
