@@ -56,6 +56,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RULES = "".join(
     path.read_text() for path in (ROOT / "workflow/Snakefile", *ROOT.glob("workflow/rules/*"))
 )
+NEEDS = (ROOT / "workflow/jobs/needs.py").read_text()
 RULE_NAMES = frozenset(re.findall(r"^ *(?:rule|use rule \w+ as) (\w+)\b", RULES, re.MULTILINE))
 _MADE = "".join(re.findall(r"^ *output:\n((?: {8}.*\n)+)", RULES, re.MULTILINE))
 OUTPUTS = [re.split(r"\{+[^{}]*\}+", name) for name in re.findall(r'"(results/[^"]+)"', _MADE)]
@@ -133,7 +134,7 @@ def snakemake(arguments: list[str]) -> None:
     assert {*options.groups} <= RULE_NAMES
     assert {*options.group_components} <= {*options.groups.values()}
     for resource in options.resources:
-        assert f" {resource}=" in RULES, f"no rule asks for {resource}"
+        assert f'"{resource}":' in NEEDS, f"no rule asks for {resource}"
 
 
 @cache
