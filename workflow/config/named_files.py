@@ -52,14 +52,3 @@ def result_of_itself(path: str, results: str, where: str) -> Iterator[ConfigErro
     if Path(results).resolve() in Path(path).resolve().parents:
         expected = f"a file outside of {results}, where the results of this name are written"
         yield ConfigError(where, path, expected, "copy it elsewhere, or choose another name")
-
-
-def workflow_file(path: str) -> str:
-    """Return the path of a file of the workflow, independent of the working directory."""
-    return str(find_file(path) or path)
-
-
-def page_files(*includes: str) -> list[str]:
-    """Return the files that the template of a page includes."""
-    common = ("report_page.html.j2", "report_rollback.html.j2", "report.css", "report.js")
-    return [workflow_file(f"workflow/report/{name}") for name in (*common, *includes)]

@@ -122,8 +122,8 @@ rule report_classifiers:
         metrics=INPUTS.of_each("classifiers", "metrics.json"),
         predictions=INPUTS.of_each("classifiers", "predictions.csv"),
         histories=INPUTS.of_each("classifiers", "history.csv"),
-        template=named_files.workflow_file("workflow/report/report_classifiers.html.j2"),
-        style=named_files.page_files(),
+        template=PAGES / "report_classifiers.html.j2",
+        style=PAGE_FILES,
     output:
         report=shown(
             "results/classifiers/report.html",

@@ -5,7 +5,7 @@ import re
 from snakemake.exceptions import WorkflowError
 
 try:
-    from config import configuration, named_files, sweeps
+    from config import configuration, sweeps
     from jobs import batches, estimates
     from jobs.inputs import Inputs
     from jobs.needs import Needs
@@ -53,6 +53,10 @@ NEEDS, INPUTS = Needs(PLAN, BATCHES, CORES), Inputs(PLAN)
 EVALUATION_MEMORY_MB = estimates.memory_mb(
     estimates.PIXEL_BYTES * 1e6 * config["evaluate"]["max_megapixels"]
 )
+
+PAGES = FOLDER / "workflow/report"
+PAGE_FILES = sorted(path for path in PAGES.iterdir() if path.suffix != ".rst")
+"""The templates of all pages, and what they include."""
 
 BEFORE_TRAININGS = 1e9
 """The priority of jobs that trainings wait for."""

@@ -62,7 +62,7 @@ rule pyramid:
         model=INPUTS.trained,
         facts="results/{image}/picture.json",
         template=[
-            named_files.workflow_file(f"scripts/neuralfield/viewing/template/{name}")
+            SCRIPTS / "neuralfield/viewing/template" / name
             for name in ("pyramid.html.j2", "pointers.js", "pyramid.js")
         ],
     output:

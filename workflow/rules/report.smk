@@ -18,10 +18,8 @@ rule report:
         ),
         sweep_metrics=for_runs("results/{image}/{field}/metrics.json", runs=PLAN.swept_runs),
         sweep_comparisons=for_runs("results/{image}/{field}/comparison", runs=PLAN.swept_runs),
-        template=named_files.workflow_file("workflow/report/report.html.j2"),
-        style=named_files.page_files(
-            "report_compare.html.j2", "report_sweep.html.j2", "report_table.html.j2"
-        ),
+        template=PAGES / "report.html.j2",
+        style=PAGE_FILES,
     output:
         report=shown("results/report.html", "report", image="all", network="all"),
     log:

@@ -110,8 +110,8 @@ rule report_tables:
         metrics=INPUTS.of_each("tables", "metrics.json"),
         histories=INPUTS.of_each("tables", "history.csv"),
         sizes=[name for table in config["tables"] for name in INPUTS.table_sizes(table)],
-        template=named_files.workflow_file("workflow/report/report_tables.html.j2"),
-        style=named_files.page_files(),
+        template=PAGES / "report_tables.html.j2",
+        style=PAGE_FILES,
     output:
         report=shown("results/tables/report.html", "table_report", table="all", what="report"),
     log:

@@ -1,7 +1,7 @@
 # Viewer pages: each evaluates a network in the browser, on the GPU of the machine that opens it.
 
 
-VIEWER = named_files.find_folder("scripts/neuralfield/viewing/template")
+VIEWER = SCRIPTS / "neuralfield/viewing/template"
 
 
 rule view:
