@@ -77,18 +77,18 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Show what a record says, if it is for people."""
         try:
-            text = self._text(record)
-            self.tell(self._bold.format(text) if text and record.levelno >= logging.ERROR else text)
+            if text := self._text(record):
+                self.tell(self._bold.format(text) if record.levelno >= logging.ERROR else text)
         except Exception:
             self.handleError(record)
 
     def tell(self, text: str) -> None:
         """Write lines above the bars, in one write, so that lines of jobs do not get into them."""
-        aside = self.bars.aside() if self.bars and text else contextlib.nullcontext()
+        aside = self.bars.aside() if self.bars else contextlib.nullcontext()
         with contextlib.suppress(OSError), aside:  # the run continues if the terminal is closed
-            self.stream.write(f"{text}\n" if text else "")
+            self.stream.write(f"{text}\n")
             self.stream.flush()
-            self._last_line_s = time.monotonic() if text else self._last_line_s
+        self._last_line_s = time.monotonic()
 
     def close(self) -> None:
         """Remove the bars, and write what the run has made, or what has failed."""
