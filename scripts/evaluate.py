@@ -10,7 +10,7 @@ import numpy as np
 
 from entry.image_network import read_own
 from entry.job import run_job
-from entry.records import read_record, write_metrics
+from entry.records import names_of, read_record, write_metrics
 from neuralfield.images import (
     ImageData,
     read_image,
@@ -39,8 +39,6 @@ def main(
     metrics: Path,
     comparison: Path,
     *,
-    image: str,
-    field: str,
     threshold: float = 0.5,
     max_megapixels: float = 4.0,
     max_source_megapixels: float = 100.0,
@@ -84,8 +82,7 @@ def main(
 
     seen, truth = as_seen(rendered), as_seen(training_image.values())
     numbers: dict[str, Any] = {
-        "image": image,
-        "field": field,
+        **names_of(metrics.parent),
         "width": training_image.width,
         "height": training_image.height,
         "psnr_db": finite_db(psnr_db(seen, truth)),
@@ -110,8 +107,7 @@ def main(
 def own_network(job: Any) -> dict[str, Any]:
     """Return the network of a job, which has to be the one that its params describe."""
     files = Path(job.input.model), Path(job.input.facts)
-    network = read_own(*files, job.params.field, job.params.training)
-    return {"network": network, "field": job.wildcards.field}
+    return {"network": read_own(*files, job.params.field, job.params.training)}
 
 
 def reference_from(original: ImageData, mode: str, max_megapixels: float) -> ImageData:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from entry.job import run_job
-from entry.records import read_record, write_metrics
+from entry.records import names_of, read_record, write_metrics
 from neuralfield.system.files import write_csv
 from neuralfield.system.provenance import require_finished, require_same_training
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
@@ -23,7 +23,6 @@ def main(
     metrics: Path,
     predictions: Path,
     *,
-    name: str,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
     checksums: Mapping[str, str],
@@ -42,7 +41,7 @@ def main(
     others.require_fit(network.shape, network.classes, f"as in {known.where}")
     trained = read_record(record, model)
     numbers: dict[str, Any] = {
-        "classifier": name,
+        **names_of(metrics.parent),
         "pictures": known.count,
         "held_out_pictures": others.count,
         "width": network.shape.width,
@@ -93,7 +92,6 @@ if __name__ == "__main__":
         lambda job: {
             "training_files": (Path(job.input.training_images), Path(job.input.training_labels)),
             "held_out": (Path(job.input.held_out_images), Path(job.input.held_out_labels)),
-            "name": job.wildcards.classifier,
             "settings": job.params.network,
         },
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from entry.job import run_job
-from entry.records import read_record, write_metrics
+from entry.records import names_of, read_record, write_metrics
 from entry.table_network import read_own
 from neuralfield.system.files import write_csv
 from neuralfield.tasks.table.samples import Samples, read_columns
@@ -22,7 +22,6 @@ def main(
     metrics: Path,
     predictions: Path,
     *,
-    name: str,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
     truth: Sequence[str] = (),
@@ -45,7 +44,7 @@ def main(
         if network.settings.output == "linear":
             least_squares = _coefficients(network, *_least_squares(samples.rows(~held_out)))
     numbers: dict[str, Any] = {
-        "table": name,
+        **names_of(metrics.parent),
         "rows": samples.count,
         "held_out_rows": int(held_out.sum()),
         "inputs": list(network.inputs),
@@ -122,4 +121,4 @@ def _coefficients(
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"name": job.wildcards.network})
+    run_job(main)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from entry.job import run_job
-from entry.records import read_record, write_metrics
+from entry.records import names_of, read_record, write_metrics
 from evaluate import own_network, upscale_numbers
 from neuralfield.images import Overview, PixelFile, read_facts, write_image
 from neuralfield.images.metrics import RunningMetrics, as_seen
@@ -23,8 +23,6 @@ def main(
     metrics: Path,
     comparison: Path,
     *,
-    image: str,
-    field: str,
     overview_megapixels: float = 4.0,
     device: str = "auto",
     threads: int = 1,
@@ -57,8 +55,7 @@ def main(
     comparison.mkdir(parents=True, exist_ok=True)
     write_image(comparison / "redraw.png", overview.picture(whole.mode))
     numbers = {
-        "image": image,
-        "field": field,
+        **names_of(metrics.parent),
         "width": width,
         "height": height,
         "psnr_db": measured.psnr_db(),

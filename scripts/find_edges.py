@@ -18,9 +18,7 @@ from neuralfield.images import (
     write_bands,
 )
 from neuralfield.images.edges import EdgeFilter, GreyRows
-from neuralfield.system.errors import InputError
 from neuralfield.system.files import replacing
-from neuralfield.system.provenance import remedy_for
 
 
 def main(
@@ -58,25 +56,18 @@ def main(
 
 def _grey_rows(path: Path, about: dict[str, dict[str, Any]], facts: Path) -> GreyRows:
     """Return a function that reads rows of an image in grey: its luma, composited over white."""
-    is_what = about["resized"]
-    width, height, mode = is_what["width"], is_what["height"], is_what["mode"]
+    mode, bit_depth = about["resized"]["mode"], about["resized"]["bit_depth"]
     if path.suffix == ".npy":
-        window = PixelFile(path, mode, is_what["bit_depth"]).window
-    else:
-        whole = read_made_image(path, mode)
-        require_image(path, image_digest(whole.values()), about, facts)
-        if (whole.width, whole.height) != (width, height):
-            found = f"has {whole.width} x {whole.height} pixels"
-            expected = f"{width} x {height} pixels, the size in picture.json"
-            raise InputError(str(path), found, expected, remedy_for(path))
+        pixels = PixelFile(path, mode, bit_depth)
+        width = about["resized"]["width"]
+        return lambda top, bottom: _grey(pixels.window(0, top, width, bottom).values())
+    values = read_made_image(path, mode).values()
+    require_image(path, image_digest(values), about, facts)
+    return lambda top, bottom: _grey(values[top:bottom])
 
-        def window(left: int, top: int, right: int, bottom: int) -> ImageData:
-            return ImageData(whole.pixels[top:bottom, left:right], whole.mode, whole.bit_depth)
 
-    def rows(top: int, bottom: int) -> np.ndarray:
-        return convert_values(window(0, top, width, bottom).values(), 1)[..., 0]
-
-    return rows
+def _grey(values: np.ndarray) -> np.ndarray:
+    return convert_values(values, 1)[..., 0]
 
 
 if __name__ == "__main__":

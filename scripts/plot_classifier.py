@@ -13,16 +13,15 @@ def main(
     predictions: Path,
     history: Path,
     *,
-    name: str,
     confusion: Path,
     wrong: Path,
     curve: Path,
 ) -> None:
     """Write three PNGs; the same classifier gives the same bytes; see `read_view`."""
-    plots = plots_of(read_view(images, metrics, predictions, history, name))
+    plots = plots_of(read_view(images, metrics, predictions, history))
     for plot, path in {"confusion": confusion, "wrong": wrong, "curve": curve}.items():
         write_png(plots[plot], path)
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"name": job.wildcards.classifier})
+    run_job(main)

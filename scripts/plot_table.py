@@ -16,14 +16,13 @@ def main(
     *,
     truth: Sequence[str] = (),
     sizes: Sequence[Path] = (),
-    name: str,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> None:
     """Write a PNG; the same network gives the same bytes; see `read_view`."""
-    view = read_view(table, model, truth, sizes, name, settings, training)
+    view = read_view(table, model, truth, sizes, settings, training)
     write_png(plot_of(view)[0], plot)
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"name": job.wildcards.network})
+    run_job(main)

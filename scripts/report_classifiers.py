@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from neuralfield.system.input_files import read_json
+from entry.records import read_own_metrics
 from neuralfield.viewing.template import words_of
 from reporting.classifier_plots import MOST_MISTAKES, plots_of, read_view
 from reporting.page import write_page
@@ -36,12 +36,12 @@ def main(
     files = zip(images, metrics, predictions, histories, strict=True)
     classifiers = zip(settings["classifiers"].items(), files, strict=True)
     for number, ((name, classifier), own) in enumerate(classifiers):
-        view = read_view(*own, name)
+        view = read_view(*own)
         sections.append(
             {
                 "title": words_of(name),
                 "about": classifier["about"],
-                "numbers": read_json(own[1], _SHOWN),
+                "numbers": read_own_metrics(own[1], _SHOWN),
                 "network": _in_words(classifier["network"]),
                 "mistakes_shown": min(len(view.mistakes), MOST_MISTAKES),
                 **{

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from neuralfield.system.input_files import read_json
+from entry.records import read_own_metrics
 from neuralfield.system.provenance import require_recorded
 from neuralfield.training.history import read_history
 from neuralfield.viewing.template import words_of
@@ -40,9 +40,9 @@ def main(
         own_sizes = [path for path in sizes if metrics[number].parent in path.parents]
         view = read_view(
             *(tables[number], models[number], table.get("truth", ()), own_sizes),
-            *(name, table, table["training"]),
+            *(table, table["training"]),
         )
-        numbers = read_json(metrics[number], _SHOWN, {"table": name})
+        numbers = read_own_metrics(metrics[number], _SHOWN)
         require_recorded(histories[number], numbers, metrics[number])
         draw, plot_says = plot_of(view)
         measure = numbers["measure"]

@@ -1,18 +1,19 @@
 """Train a network on each of several tiles of a large image."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
+from entry.read_ahead import read_ahead
 from entry.training import JobConditions, ProgressLog
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
-from neuralfield.system.ledger import Entry, Files, digests_of, write_ledger
+from neuralfield.system.ledger import Entry, digests_of, write_ledger
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task
@@ -23,7 +24,7 @@ from neuralfield.training.results import outputs_in
 from neuralfield.training.trainer import Trainer
 
 READERS = 2
-"""Number of threads that read tiles, and of threads that compute the digests of written files."""
+"""Number of threads that read tiles."""
 
 
 class TilesProgress(ProgressLog):
@@ -89,10 +90,10 @@ def main(
     heat = conditions.heat_guard(progress.say)
     about = read_facts(facts)
 
-    def read(tile: Tile) -> Task:
+    def read(tile: Tile) -> tuple[Tile, Task]:
         task = read_tile_task(pixels, about, tile, field, training)
         task.identity()  # computes and caches digests of the data while other tiles are trained
-        return task
+        return tile, task
 
     def training_of(tile: Tile, task: Task) -> Training:
         run = conditions.training(
@@ -107,14 +108,11 @@ def main(
         apply_budget(run, training, folder)
         return run
 
-    failures = []
-    digests: dict[str, Future[Files]] = {}
-    with (
-        ThreadPoolExecutor(READERS) as reader,
-        ThreadPoolExecutor(READERS) as recorder,
-        StopSignals(conditions.leave_at_s) as stop,
-    ):
-        for group in _read_ahead(reader, read, tiles, TRAINED_TOGETHER[conditions.device.kind]):
+    failures, made = [], {}
+    with ThreadPoolExecutor(READERS) as reader, StopSignals(conditions.leave_at_s) as stop:
+        together = TRAINED_TOGETHER[conditions.device.kind]
+        parts = (tiles[first : first + together] for first in range(0, len(tiles), together))
+        for group in read_ahead(list(reader.map(read, part)) for part in parts):
             ended = f"{progress.ended} of {len(tiles)} tiles are trained"
             stop.raise_if_received(ended)
             trainings = [training_of(tile, task) for tile, task in group]
@@ -127,24 +125,12 @@ def main(
                 for tile, _ in group:
                     own = folder / "tiles" / tile.name
                     names = [path.name for path in outputs_in(own).values()]
-                    digests[tile.name] = recorder.submit(digests_of, own, names)
+                    made[tile.name] = Entry(digests_of(own, names))
             progress.end(trainings)
     if failures:
         raise failures[0]
-    for path, together in zip(lists, listed, strict=True):
-        write_ledger(path, {tile.name: Entry(digests[tile.name].result()) for tile in together})
-
-
-def _read_ahead(
-    reader: Executor, read: Callable[..., Task], tiles: Sequence[Tile], together: int
-) -> Iterator[list[tuple[Tile, Task]]]:
-    """Yield groups of `together` tiles with their tasks; read the next group in the background."""
-    groups = [tiles[first : first + together] for first in range(0, len(tiles), together)]
-    ahead: list[list[Future[Task]]] = []
-    for number, group in enumerate(groups):
-        for following in groups[number + len(ahead) : number + 2]:
-            ahead.append([reader.submit(read, tile) for tile in following])
-        yield list(zip(group, [task.result() for task in ahead.pop(0)], strict=True))
+    for path, own in zip(lists, listed, strict=True):
+        write_ledger(path, {tile.name: made[tile.name] for tile in own})
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from entry.job import reporter, run_job
+from entry.read_ahead import read_ahead
 from neuralfield.images import (
     ImageData,
     PixelFile,
@@ -51,7 +52,7 @@ def main(
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
-    with ThreadPoolExecutor(threads) as pool, ThreadPoolExecutor(1) as reader:
+    with ThreadPoolExecutor(threads) as pool:
         tones, seen = ToneCount(), deque[Future[ToneCount]]()
 
         def counted(bands: Iterator[ImageData]) -> Iterator[ImageData]:
@@ -62,7 +63,7 @@ def main(
                 if len(seen) > BANDS_AHEAD * threads:
                     tones.add(seen.popleft().result())
 
-        bands = _read_ahead(reader, read_image_bands(image, mode, threshold, report))
+        bands = read_ahead(read_image_bands(image, mode, threshold, report))
         bit_depth = write_pixel_file(pixels, header.width, header.height, counted(bands))
         for count in seen:
             tones.add(count.result())
@@ -72,14 +73,6 @@ def main(
     described |= {"bit_depth": bit_depth}
     resized = described | kind_facts(tones.kind)
     save_facts(facts, {"source": described, "resized": resized, "tiles": digests})
-
-
-def _read_ahead(reader: Executor, bands: Iterator[ImageData]) -> Iterator[ImageData]:
-    """Yield bands, and read the next band in the background."""
-    future = reader.submit(next, bands, None)
-    while (band := future.result()) is not None:
-        future = reader.submit(next, bands, None)
-        yield band
 
 
 if __name__ == "__main__":

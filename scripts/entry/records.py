@@ -26,11 +26,21 @@ def read_record(path: Path, network: Path) -> dict[str, Any]:
 
 
 def read_own_metrics(path: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Read the metrics.json of an image's network in ``{image}/{field}/``.
+    """Read a metrics.json; refuse one that lacks one of the `keys`, or is of another folder."""
+    return read_json(path, keys, names_of(path.parent))
 
-    A file that lacks one of the `keys`, or is of another network or image, is refused.
+
+def names_of(folder: Path) -> dict[str, str]:
+    """Return the names that identify the network of a folder, which its metrics have, too.
+
+    The folders are ``{image}/{field}``, ``tables/{table}``, ``tables/{table}/sizes/{size}`` and
+    ``classifiers/{classifier}`` in the results.
     """
-    return read_json(path, keys, {"image": path.parent.parent.name, "field": path.parent.name})
+    kind, name = folder.parts[-2:]
+    if kind == "sizes" and folder.parts[-4:-3] == ("tables",):
+        return {"table": "/".join(folder.parts[-3:])}
+    key = {"tables": "table", "classifiers": "classifier"}.get(kind)
+    return {key: name} if key else {"image": kind, "field": name}
 
 
 def write_metrics(

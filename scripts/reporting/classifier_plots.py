@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
-from neuralfield.system.input_files import read_json
+from entry.records import read_own_metrics
 from neuralfield.system.provenance import made_by_the_workflow, require_recorded
 from neuralfield.tasks.classifier.idx import read_idx
 from neuralfield.tasks.table.samples import read_columns
@@ -45,14 +45,12 @@ class ClassifierView:
     accuracy: np.ndarray
 
 
-def read_view(
-    images: Path, metrics: Path, predictions: Path, history: Path, name: str
-) -> ClassifierView:
+def read_view(images: Path, metrics: Path, predictions: Path, history: Path) -> ClassifierView:
     """Read the contents of the plots; `images` is the IDX file of the held-out images.
 
     Files of another classifier or training are refused.
     """
-    numbers = read_json(metrics, ["confusion"], {"classifier": name})
+    numbers = read_own_metrics(metrics, ["confusion"])
     for path in (predictions, history):
         require_recorded(path, numbers, metrics)
     columns = ["held_out", "picture", "label", "predicted", "probability"]

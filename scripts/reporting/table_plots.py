@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
+from entry.records import read_own_metrics
 from entry.table_network import read_own
-from neuralfield.system.input_files import read_json
 from neuralfield.tasks.table.samples import Samples, read_columns
 from neuralfield.tasks.table.table_model import TableModel
 from reporting.plots import PAPER, PERCENT, PLAIN, Colours, Draw, style_axes
@@ -63,22 +63,15 @@ def read_view(
     model: Path,
     truth: Sequence[str],
     sizes: Sequence[Path],
-    name: str,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
 ) -> TableView:
     """Read the contents of a plot.
 
     For the network see `read_own`. `truth` has the names of columns with the targets without noise.
-    `sizes` are the metrics files of the networks of all sizes, if there are several; files of a
-    table other than `name` are refused.
+    `sizes` are the metrics files of the networks of all sizes, if there are several.
     """
     network, task = read_own(table, model, settings, training)
-
-    def own(path: Path) -> dict[str, str]:
-        folder = path.parent
-        is_further = folder.parent.name == "sizes"
-        return {"table": f"{name}/sizes/{folder.name}" if is_further else name}
 
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
     return TableView(
@@ -86,10 +79,7 @@ def read_view(
         task.samples,
         task.held_out,
         read_columns(table, truth) if truth else None,
-        sorted(
-            (read_json(path, keys, own(path)) for path in sizes),
-            key=lambda found: found["parameters"],
-        ),
+        sorted((read_own_metrics(path, keys) for path in sizes), key=lambda own: own["parameters"]),
     )
 
 

@@ -46,6 +46,7 @@ def tiled(tmp_path_factory) -> Workspace:
     workspace.settings["timelapse"]["formats"] = ["mp4"]
     tile = "results/slope/siren/tiles/0_1"
     kill_a_training(workspace, tile)
+    workspace.unlock()
     messages = workspace.succeed(f"{tile}.json")
     assert "slope / siren / 0_0: restoring the results" in messages
     assert "slope / siren / 0_1: resuming from the state saved after step" in messages
@@ -54,6 +55,7 @@ def tiled(tmp_path_factory) -> Workspace:
         shutil.copy(folder / "model.safetensors", workspace.path(f"killed_{name}.safetensors"))
         shutil.rmtree(folder / ".kept")
     workspace.path(f"{tile}/model.safetensors").unlink()
+    workspace.path(f"{tile}.json").unlink()
     workspace.succeed()
     return workspace
 

@@ -52,8 +52,6 @@ def evaluate(folder, source, size, *, model_size=None, residual=None, **options)
         options.pop("record", folder / "training.json"),
         folder / "metrics.json",
         folder / "comparison",
-        image="waves",
-        field="siren",
         device="cpu",
         **options,
     )
@@ -138,7 +136,7 @@ def test_the_record_is_passed_on(tmp_path):
     assert {key: numbers[key] for key in RECORD if key != "notes"} == {
         key: value for key, value in RECORD.items() if key != "notes"
     }
-    assert (numbers["image"], numbers["field"]) == ("waves", "siren")
+    assert (numbers["image"], numbers["field"]) == tmp_path.parts[-2:]
     assert numbers["parameters"] == (2 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3)
 
 

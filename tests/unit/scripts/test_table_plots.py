@@ -38,7 +38,7 @@ def untrained(tmp_path):
         own = {"inputs": columns[0], "targets": columns[1], "network": asdict(task.network)}
         own |= {"scale_inputs": "standard", "scale_targets": "auto"}
         own["held_out_share"] = task.held_out_share
-        return path, model, {"name": "rows", "settings": own, "training": training}
+        return path, model, {"settings": own, "training": training}
 
     return write
 
@@ -71,10 +71,12 @@ def test_every_shape_is_rendered_the_same_each_time(untrained, tmp_path, shape, 
 
 def test_sizes_are_rendered_over_their_parameters(untrained, tmp_path):
     table, model, described = untrained(3, 1)
-    found = {"table": "rows", "measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
+    found = {"measure": "accuracy", "rmse": 0.1, "bits_per_parameter": 1.0}
     paths = []
     for parameters, accuracy in ((200, 0.9), (10, 0.5)):
-        paths.append(tmp_path / f"{parameters}.json")
+        paths.append(tmp_path / f"tables/rows/sizes/{parameters}/metrics.json")
+        paths[-1].parent.mkdir(parents=True)
+        found["table"] = f"rows/sizes/{parameters}"
         paths[-1].write_text(json.dumps(found | {"parameters": parameters, "accuracy": accuracy}))
     view = read_view(table, model, (), paths, **described)
     assert [size["parameters"] for size in view.sizes] == [10, 200]

@@ -85,8 +85,6 @@ class Results:
             folder / "model.safetensors",
             *(self.path(f"{image}/resized.png"), self.path(f"{image}.png")),
             *(folder / "training.json", folder / "metrics.json", folder / "comparison"),
-            image=image,
-            field=field,
             device="cpu",
         )
 

@@ -76,7 +76,7 @@ def test_what_is_wrong_is_counted(tmp_path):
     training = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
     training["random_seed"] = 0
     model, _ = train(make_task(), tmp_path)
-    options = {"name": "bars", "settings": SMALL, "training": training, "checksums": {}}
+    options = {"settings": SMALL, "training": training, "checksums": {}}
     paths = [
         tmp_path / name
         for name in ("model.safetensors", "training.json", "metrics.json", "predictions.csv")

@@ -199,7 +199,6 @@ def test_numbers_are_measured_where_they_belong(tmp_path):
         tmp_path / "training.json",
         tmp_path / "metrics.json",
         tmp_path / "predictions.csv",
-        name="noisy_curve",
         settings=settings,
         training=training,
         truth=["pressure"],
