@@ -3,22 +3,13 @@
 from pathlib import Path
 
 from entry.job import run_job
-from reporting.classifier_plots import plots_of, read_view
+from reporting.classifier_plots import plots_of
 from reporting.plots import write_png
 
 
-def main(
-    images: Path,
-    metrics: Path,
-    predictions: Path,
-    history: Path,
-    *,
-    confusion: Path,
-    wrong: Path,
-    curve: Path,
-) -> None:
-    """Write three PNGs; the same classifier gives the same bytes; see `read_view`."""
-    plots = plots_of(read_view(images, metrics, predictions, history))
+def main(images: Path, metrics: Path, *, confusion: Path, wrong: Path, curve: Path) -> None:
+    """Write three PNGs; the same classifier gives the same bytes; see `plots_of`."""
+    plots = plots_of(images, metrics)
     for plot, path in {"confusion": confusion, "wrong": wrong, "curve": curve}.items():
         write_png(plots[plot], path)
 

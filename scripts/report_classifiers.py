@@ -7,7 +7,7 @@ from typing import Any
 from entry.job import run_job
 from entry.records import read_own_metrics
 from neuralfield.viewing.template import words_of
-from reporting.classifier_plots import MOST_MISTAKES, plots_of, read_view
+from reporting.classifier_plots import MOST_MISTAKES, plots_of
 from reporting.page import write_page
 from reporting.plots import inline_svg
 
@@ -20,8 +20,6 @@ _SHOWN = (
 def main(
     images: Sequence[Path],
     metrics: Sequence[Path],
-    predictions: Sequence[Path],
-    histories: Sequence[Path],
     template: Path,
     report: Path,
     *,
@@ -29,28 +27,30 @@ def main(
 ) -> None:
     """Write the page of all classifiers.
 
-    Each sequence of files has one file for every classifier, in the order of the settings; `images`
+    `images` and `metrics` have a file for every classifier, in the order of the settings; `images`
     are the held-out images.
     """
     sections = []
-    files = zip(images, metrics, predictions, histories, strict=True)
-    classifiers = zip(settings["classifiers"].items(), files, strict=True)
-    for number, ((name, classifier), own) in enumerate(classifiers):
-        view = read_view(*own)
+    classifiers = zip(settings["classifiers"].items(), images, metrics, strict=True)
+    for number, ((name, classifier), *own) in enumerate(classifiers):
+        plots = plots_of(*own)
         sections.append(
             {
                 "title": words_of(name),
                 "about": classifier["about"],
                 "numbers": read_own_metrics(own[1], _SHOWN),
                 "network": _in_words(classifier["network"]),
-                "mistakes_shown": min(len(view.mistakes), MOST_MISTAKES),
-                **{
-                    plot: inline_svg(draw, f"{plot}{number}")
-                    for plot, draw in plots_of(view).items()
-                },
+                **{plot: inline_svg(draw, f"{plot}{number}") for plot, draw in plots.items()},
             }
         )
-    write_page(report, template, metrics=metrics, settings=settings, sections=sections)
+    write_page(
+        report,
+        template,
+        metrics=metrics,
+        settings=settings,
+        sections=sections,
+        most_mistakes=MOST_MISTAKES,
+    )
 
 
 def _in_words(network: Mapping[str, Any]) -> str:

@@ -21,9 +21,7 @@ _SHOWN = (
 
 def main(
     tables: Sequence[Path],
-    models: Sequence[Path],
     metrics: Sequence[Path],
-    histories: Sequence[Path],
     sizes: Sequence[Path],
     template: Path,
     report: Path,
@@ -32,33 +30,34 @@ def main(
 ) -> None:
     """Write the page of all tables; see `reporting.page.write_page`.
 
-    Each sequence of files has one file for every table, in the order of the settings. `sizes` are
+    `tables` and `metrics` have a file for every table, in the order of the settings. `sizes` are
     metrics files of further networks, in a folder ``sizes`` beside the metrics of their table.
     """
     sections = []
-    for number, (name, table) in enumerate(settings["tables"].items()):
-        own_sizes = [path for path in sizes if metrics[number].parent in path.parents]
-        view = read_view(
-            *(tables[number], models[number], table.get("truth", ()), own_sizes),
-            *(table, table["training"]),
-        )
-        numbers = read_own_metrics(metrics[number], _SHOWN)
-        require_recorded(histories[number], numbers, metrics[number])
+    files = zip(settings["tables"].items(), tables, metrics, strict=True)
+    for number, ((name, table), path, measured) in enumerate(files):
+        own_sizes = [size for size in sizes if measured.parent in size.parents]
+        model, learned = (measured.with_name(own) for own in ("model.safetensors", "history.csv"))
+        truth = table.get("truth", ())
+        view = read_view(path, model, truth, own_sizes, table, table["training"])
+        numbers = read_own_metrics(measured, _SHOWN)
+        require_recorded(learned, numbers, measured)
+        history = read_history(learned, numbers["measure"])
+        words, text_of = MEASURES[numbers["measure"]]
         draw, plot_says = plot_of(view)
-        measure = numbers["measure"]
-        history = read_history(histories[number], measure)
-        learned, text_of = MEASURES[measure]
-        curve = Curve(0, history["step"], history[measure])
-        plots = {"plot": draw, "curve": learning_curves([curve], "steps", text_of)}
+        curve = learning_curves(
+            [Curve(0, history["step"], history[numbers["measure"]])], "steps", text_of
+        )
         sections.append(
             {
                 "title": words_of(name),
                 "about": table["about"],
                 "numbers": numbers,
                 "network": _in_words(table["network"]),
+                "plot": inline_svg(draw, f"plot{number}"),
                 "plot_says": plot_says,
-                **{key: inline_svg(plot, f"{key}{number}") for key, plot in plots.items()},
-                "learned": learned,
+                "curve": inline_svg(curve, f"curve{number}"),
+                "learned": words,
                 "sizes": view.sizes,
             }
         )

@@ -1,7 +1,6 @@
 """Plots of a classifier's mistakes and of its learning curve."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,27 +29,14 @@ _ROW = 1.3
 """Height of an image and the caption below it, as a multiple of the width of a column."""
 
 
-@dataclass(frozen=True, eq=False)
-class ClassifierView:
-    """The contents of the plots of a classifier."""
+def plots_of(images: Path, metrics: Path) -> dict[str, Draw]:
+    """Return the plots of a classifier by the names of their files.
 
-    confusion: np.ndarray
-    """int64, shape (classes, classes): rows are the true classes of held-out images, and columns
-    the predicted classes."""
-    mistakes: list[tuple[np.ndarray, int, int]]
-    """Held-out images (uint8, shape (height, width)) whose class was predicted wrongly, with their
-    class and the predicted one; the most certain mistakes first."""
-    # float64, shape (n,); columns of the history
-    steps: np.ndarray
-    accuracy: np.ndarray
-
-
-def read_view(images: Path, metrics: Path, predictions: Path, history: Path) -> ClassifierView:
-    """Read the contents of the plots; `images` is the IDX file of the held-out images.
-
-    Files of another classifier or training are refused.
+    `images` is the IDX file of the held-out images. The predictions and the history are read from
+    the folder of `metrics`; files of another training are refused.
     """
     numbers = read_own_metrics(metrics, ["confusion"])
+    predictions, history = (metrics.with_name(name) for name in ("predictions.csv", "history.csv"))
     for path in (predictions, history):
         require_recorded(path, numbers, metrics)
     columns = ["held_out", "picture", "label", "predicted", "probability"]
@@ -60,26 +46,23 @@ def read_view(images: Path, metrics: Path, predictions: Path, history: Path) -> 
     shown = read_idx(images, 3)
     mistakes = [
         (shown[int(number)], int(label), int(predicted))
-        for _, number, label, predicted, _ in wrong[np.argsort(-wrong[:, 4])]
+        for _, number, label, predicted, _ in wrong[np.argsort(-wrong[:, 4])][:MOST_MISTAKES]
     ]
-    counts = np.array(numbers["confusion"], dtype=np.int64)
     table = read_history(history, ACCURACY.name)
-    return ClassifierView(counts, mistakes, table["step"], table[ACCURACY.name])
-
-
-def plots_of(view: ClassifierView) -> dict[str, Draw]:
-    """Return the plots of a classifier by the names of their files."""
-    curve = Curve(0, view.steps, view.accuracy)
+    curve = Curve(0, table["step"], table[ACCURACY.name])
     return {
-        "confusion": partial(_draw_confusion, view),
-        "wrong": partial(_draw_mistakes, view),
+        "confusion": partial(_draw_confusion, np.array(numbers["confusion"], dtype=np.int64)),
+        "wrong": partial(_draw_mistakes, mistakes),
         "curve": learning_curves([curve], "steps", PERCENT),
     }
 
 
-def _draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
-    """Plot a square for each pair of classes, more opaque the more often it was predicted."""
-    counts, classes = view.confusion, range(len(view.confusion))
+def _draw_confusion(counts: np.ndarray, axes: Axes, colours: Colours) -> None:
+    """Plot a square for each pair of classes, more opaque the more often it was predicted.
+
+    A row of `counts` is the true class of held-out images, and a column the predicted class.
+    """
+    classes = range(len(counts))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     wrong, right = (to_rgb(colour) for colour in colours.series[:2])
     squares = np.zeros((*counts.shape, 4))
@@ -101,9 +84,8 @@ def _draw_confusion(view: ClassifierView, axes: Axes, colours: Colours) -> None:
     axes.set_aspect("equal")
 
 
-def _draw_mistakes(view: ClassifierView, axes: Axes, colours: Colours) -> None:
-    """Show images that were predicted wrongly, with the predicted and the true class."""
-    shown = view.mistakes[:MOST_MISTAKES]
+def _draw_mistakes(shown: list[tuple[np.ndarray, int, int]], axes: Axes, colours: Colours) -> None:
+    """Show images that were predicted wrongly, given with the true and the predicted class."""
     columns = max(1, round(math.sqrt(2 * len(shown))))  # suits the plot's aspect ratio)
     for number, (image, label, predicted) in enumerate(shown):
         row, column = divmod(number, columns)

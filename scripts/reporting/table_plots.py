@@ -72,7 +72,6 @@ def read_view(
     `sizes` are the metrics files of the networks of all sizes, if there are several.
     """
     network, task = read_own(table, model, settings, training)
-
     keys = ("parameters", "measure", "rmse", "accuracy", "bits_per_parameter")
     return TableView(
         network,

@@ -100,6 +100,7 @@ def test_a_lost_tile_alone_is_trained_again(tiled):
     model = (tile / "model.safetensors").read_bytes()
     shutil.rmtree(tile / ".kept")
     (tile / "model.safetensors").unlink()
+    tile.with_name("1_0.json").unlink()
     with tiled.settings_kept():
         tiled.settings["images"]["slope"]["tiles"]["per_job"] = 4
         messages = tiled.succeed()
