@@ -5,7 +5,6 @@ import io
 import mimetypes
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -43,31 +42,23 @@ def file_uri(path: Path) -> str:
 
 def overview_uri(path: Path) -> str:
     """Return an image as WebP: lossless if that is small, as for line art, else slightly lossy."""
-    image = _image(path).copy()
-    image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
-    exact = _encoded(image, **_LOSSLESS)
-    if len(exact) > LOSSLESS_BYTES:
-        exact = min(exact, _encoded(image, quality=WEBP_QUALITY, method=2), key=len)
-    return _uri(exact, "image/webp")
+    return _overview_uri(_read(path))
 
 
 def thumbnail_uri(path: Path) -> str:
     """Return a thumbnail of a few thousand bytes."""
-    image = _image(path).copy()
+    image = _read(path)
     image.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX), Image.Resampling.BOX)
     return _uri(_encoded(image, quality=THUMBNAIL_QUALITY, method=2), "image/webp")
 
 
-def crop_uri(path: Path, box: Box) -> str:
-    """Return a crop of an image without loss."""
-    return _uri(_encoded(_image(path).crop(box), **_LOSSLESS), "image/webp")
-
-
 def overviews_and_crops(paths: Collection[Path], box: Box) -> dict[Path, tuple[str, str]]:
-    """Return the `overview_uri` and the `crop_uri` of each image, encoded in parallel."""
+    """Return the `overview_uri` and a lossless crop of each image, encoded in parallel."""
 
     def encode(path: Path) -> tuple[str, str]:
-        return overview_uri(path), crop_uri(path, box)
+        image = _read(path)
+        crop = _uri(_encoded(image.crop(box), **_LOSSLESS), "image/webp")
+        return _overview_uri(image), crop
 
     with ThreadPoolExecutor(ENCODERS) as encoders:
         return dict(zip(paths, encoders.map(encode, paths), strict=True))
@@ -100,9 +91,16 @@ def _box_means(plane: np.ndarray, side: int) -> np.ndarray:
     return (squares + total[:-side, :-side]) / side**2
 
 
-@lru_cache(maxsize=2 * ENCODERS)
-def _image(path: Path) -> Image.Image:
+def _read(path: Path) -> Image.Image:
     return as_picture(read_made_image(path).values())
+
+
+def _overview_uri(image: Image.Image) -> str:
+    image.thumbnail((OVERVIEW_PX, OVERVIEW_PX), Image.Resampling.LANCZOS)
+    content = _encoded(image, **_LOSSLESS)
+    if len(content) > LOSSLESS_BYTES:
+        content = min(content, _encoded(image, quality=WEBP_QUALITY, method=2), key=len)
+    return _uri(content, "image/webp")
 
 
 def _encoded(image: Image.Image, **options: Any) -> bytes:
