@@ -16,41 +16,43 @@ from neuralfield.tasks.classifier.labelled import read_labelled
 
 
 def main(
-    training_files: tuple[Path, Path],
-    held_out: tuple[Path, Path],
+    training_images: Path,
+    training_labels: Path,
+    held_out_images: Path,
+    held_out_labels: Path,
     model: Path,
     record: Path,
     metrics: Path,
     predictions: Path,
     *,
-    settings: Mapping[str, Any],
+    network: Mapping[str, Any],
     training: Mapping[str, Any],
     checksums: Mapping[str, str],
 ) -> None:
     """Evaluate a classifier on the images that it was trained on, and on those held out.
 
-    `training_files` and `held_out` are pairs of IDX files with images and labels, whose `checksums`
-    (SHA-256) are given by the names of the files.
+    The images and labels are IDX files, whose `checksums` (SHA-256) are given by their names.
     """
-    network = ClassifierModel.load(model)
-    known, others = read_labelled(*training_files, checksums), read_labelled(*held_out, checksums)
-    task = ClassifierTask.from_settings(known, settings, training)
+    classifier = ClassifierModel.load(model)
+    known = read_labelled(training_images, training_labels, checksums)
+    others = read_labelled(held_out_images, held_out_labels, checksums)
+    task = ClassifierTask.from_settings(known, network, training)
     expected = f"the classifier that the settings describe, of {known.where}"
-    require_same_training(model, network.provenance, task.provenance, expected)
-    require_finished(model, network.metadata, task.training.steps)
-    others.require_fit(network.shape, network.classes, f"as in {known.where}")
+    require_same_training(model, classifier.provenance, task.provenance, expected)
+    require_finished(model, classifier.metadata, task.training.steps)
+    others.require_fit(classifier.shape, classifier.classes, f"as in {known.where}")
     trained = read_record(record, model)
     numbers: dict[str, Any] = {
         **names_of(metrics.parent),
         "pictures": known.count,
         "held_out_pictures": others.count,
-        "width": network.shape.width,
-        "height": network.shape.height,
-        "classes": network.classes,
+        "width": classifier.shape.width,
+        "height": classifier.shape.height,
+        "classes": classifier.classes,
     }
     rows: list[tuple[Any, ...]] = []
     parts = [("", known), ("held_out_", others)]
-    found = [network.probabilities(part.images) for _, part in parts]
+    found = [classifier.probabilities(part.images) for _, part in parts]
     for is_held_out, ((prefix, part), probabilities) in enumerate(zip(parts, found, strict=True)):
         predicted = probabilities.argmax(axis=1)
         wrong = int(np.count_nonzero(predicted != part.labels))
@@ -58,7 +60,7 @@ def main(
         certain = (f"{probability:.6g}" for probability in probabilities.max(axis=1))
         answers = zip(part.labels, predicted, certain, strict=True)
         rows += [(is_held_out, number, *answer) for number, answer in enumerate(answers)]
-    counts = confusion(others.labels, found[1].argmax(axis=1), network.classes)
+    counts = confusion(others.labels, found[1].argmax(axis=1), classifier.classes)
     numbers |= {"confusion": counts.tolist(), "per_class": by_class(counts)}
     numbers["parameters"] = trained["parameters"]
     write_csv(predictions, ("held_out", "picture", "label", "predicted", "probability"), rows)
@@ -87,11 +89,4 @@ def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    run_job(
-        main,
-        lambda job: {
-            "training_files": (Path(job.input.training_images), Path(job.input.training_labels)),
-            "held_out": (Path(job.input.held_out_images), Path(job.input.held_out_labels)),
-            "settings": job.params.network,
-        },
-    )
+    run_job(main)

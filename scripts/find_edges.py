@@ -71,4 +71,4 @@ def _grey(values: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: job.params.settings)
+    run_job(main)

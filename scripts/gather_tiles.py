@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def main(
     record: Path,
     checkpoints: Path,
     *,
-    tiling: Tiling,
+    tiling: Mapping[str, int],
     threads: int = 1,
 ) -> None:
     """Write the mosaic of the finished models, a mosaic per snapshot, the history and the record.
@@ -36,17 +36,18 @@ def main(
     `ledger`. No model is read, because the lists have the checksums of all models. `history` has at
     each step the sum of the seconds and the means of the errors over all pixels.
     """
+    whole = Tiling(**tiling)
     listed = [(path, read_ledger(path)) for path in tiles]
     files = {tile: (path, entry.files) for path, made in listed for tile, entry in made.items()}
-    first, folder = tiling.tile(0, 0), tiles[0].parent
+    first, folder = whole.tile(0, 0), tiles[0].parent
     with ThreadPoolExecutor(threads) as pool:
-        read = [pool.submit(read_training, folder / t.name, *files[t.name]) for t in tiling]
+        read = [pool.submit(read_training, folder / t.name, *files[t.name]) for t in whole]
         records, tables = zip(*(training.result() for training in read), strict=True)
     snapshots = [name for name in files[first.name][1] if name.startswith("checkpoints/")]
     for name in ("model.safetensors", *snapshots):
         path = checkpoints / f"{Path(name).stem}.json" if name in snapshots else mosaic
-        save_mosaic(path, tiling, {tile.name: files[tile.name][1][name] for tile in tiling})
-    weights = np.array([tile.width * tile.height for tile in tiling], float)
+        save_mosaic(path, whole, {tile.name: files[tile.name][1][name] for tile in whole})
+    weights = np.array([tile.width * tile.height for tile in whole], float)
     together = joint_history(tables, weights / weights.sum())
     rows = zip(*together.values(), strict=True)
     cells = [["" if math.isnan(value) else f"{value:.9g}" for value in row] for row in rows]
@@ -100,4 +101,4 @@ def joint_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"tiling": Tiling(**job.params.tiling)})
+    run_job(main)

@@ -22,7 +22,7 @@ def main(
     field: str,
     pyramid: Path | None = None,
     tiff: Path | None = None,
-    size: int | None = None,
+    size: int | str | None = None,
     kind: Kind = Kind.PHOTOGRAPH,
     samples: int | str = "auto",
     bit_depth: int = 8,
@@ -37,7 +37,7 @@ def main(
     """
     network = load_trained(model)
     sides = (network.width, network.height)
-    width, height = size_for_longer_side(network, size or max(sides))
+    width, height = size_for_longer_side(network, int(size or max(sides)))
     options: dict[str, Any] = {"samples": samples, "threads": threads}
     place = select_device(device)
     if tiff:
@@ -52,15 +52,5 @@ def main(
         write_atomically(pyramid / "index.html", page.encode())
 
 
-def _of_the_job(job: Any) -> dict[str, Any]:
-    size = job.wildcards.get("size")
-    return {
-        **job.params.settings,
-        "field": job.wildcards.field,
-        "size": int(size) if size else None,
-        "kind": kind_in(read_facts(Path(job.input.facts))),
-    }
-
-
 if __name__ == "__main__":
-    run_job(main, _of_the_job)
+    run_job(main, lambda job: {"kind": kind_in(read_facts(Path(job.input.facts)))})

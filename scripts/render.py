@@ -59,4 +59,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: job.params.settings)
+    run_job(main)

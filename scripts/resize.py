@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from entry.job import reporter, run_job
+from entry.job import run_job
 from neuralfield.images import read_facts, read_image, resize_image, write_facts, write_image
 from neuralfield.images.colour import Report, log
 from neuralfield.images.image_facts import kind_in
@@ -59,8 +59,6 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            **job.params.settings,
-            "report": reporter(job),
             "say_kind": job.wildcards.image == job.config.get("own_image"),
             "named_preset": job.config.get("named_preset"),
         },

@@ -75,4 +75,4 @@ def write_line(path: Path, line: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run_job(main, lambda job: {"log_path": Path(job.log[0])})
+    run_job(main)

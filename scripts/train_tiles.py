@@ -66,9 +66,10 @@ def main(
     facts: Path,
     lists: Sequence[Path],
     *,
-    listed: Sequence[Sequence[Tile]],
+    tiles: Sequence[Sequence[Sequence[Any]]],
     field: Mapping[str, Any],
     training: Mapping[str, Any],
+    execution: Mapping[str, Any],
     threads: int,
     log_path: Path | None = None,
 ) -> None:
@@ -77,14 +78,16 @@ def main(
     The tiles are windows of the image that ``unpack.py`` wrote. They are trained as ``train.py``
     trains on an image, and the resulting bytes do not depend on the other tiles of the job. The
     next tiles are read while others are trained. Each file in `lists`, in the folder ``tiles`` of
-    the network, is written with the names and digests of the files of the tiles at the same index
-    in `listed`; see `ledger`. All files of a tile are in its own folder beside the lists. A job
-    that was interrupted continues: the results of finished tiles are published again, and other
-    tiles resume from their states.
+    the network, is written with the names and digests of the files of the `tiles` at its index,
+    which are given by the fields of `Tile`; see `ledger`. All files of a tile are in its own folder
+    beside the lists. A job that was interrupted continues: the results of finished tiles are
+    published again, and other tiles resume from their states.
     """
     folder = lists[0].parents[1]
     name = f"{folder.parent.name} / {folder.name}"
-    tiles = [tile for together in listed for tile in together]
+    listed = [[Tile(*place) for place in part] for part in tiles]
+    in_order = [tile for part in listed for tile in part]
+    training = {**training, **execution}
     conditions = JobConditions(training, threads)
     progress = TilesProgress(name, log_path)
     heat = conditions.heat_guard(progress.say)
@@ -111,12 +114,12 @@ def main(
     failures, made = [], {}
     with ThreadPoolExecutor(READERS) as reader, StopSignals(conditions.leave_at_s) as stop:
         together = TRAINED_TOGETHER[conditions.device.kind]
-        parts = (tiles[first : first + together] for first in range(0, len(tiles), together))
+        parts = (in_order[n : n + together] for n in range(0, len(in_order), together))
         for group in read_ahead(list(reader.map(read, part)) for part in parts):
-            ended = f"{progress.ended} of {len(tiles)} tiles are trained"
+            ended = f"{progress.ended} of {len(in_order)} tiles are trained"
             stop.raise_if_received(ended)
             trainings = [training_of(tile, task) for tile, task in group]
-            progress.file.steps = len(tiles) * trainings[0].last_step  # all have as many
+            progress.file.steps = len(in_order) * trainings[0].last_step  # all have as many
             try:
                 fit(trainings, stop=stop)
             except DivergenceError as error:
@@ -134,11 +137,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(
-        main,
-        lambda job: {
-            "listed": [[Tile(*place) for place in part] for part in job.params.tiles],
-            "training": {**job.params.training, **job.params.execution},
-            "log_path": Path(job.log[0]),
-        },
-    )
+    run_job(main)

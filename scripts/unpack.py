@@ -1,12 +1,12 @@
 """Write the pixels of a large image to a file of which any part can be read separately."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from entry.job import reporter, run_job
+from entry.job import run_job
 from entry.read_ahead import read_ahead
 from neuralfield.images import (
     ImageData,
@@ -32,7 +32,7 @@ def main(
     pixels: Path,
     facts: Path,
     *,
-    tiling: Tiling,
+    tiling: Mapping[str, int],
     mode: str = "auto",
     threshold: float = 0.5,
     threads: int = 1,
@@ -45,10 +45,10 @@ def main(
     memory as a whole, unless its rows are stored in another order: see
     `neuralfield.images.Header`. An image whose size differs from that of `tiling` is refused.
     """
-    header = read_header(image)
-    if (header.width, header.height) != (tiling.width, tiling.height):
+    tiles, header = Tiling(**tiling), read_header(image)
+    if (header.width, header.height) != (tiles.width, tiles.height):
         found = f"{header.width} x {header.height} pixels"
-        expected = f"{tiling.width} x {tiling.height}"
+        expected = f"{tiles.width} x {tiles.height}"
         raise InputError(str(image), found, expected, "it has changed; run the same command again")
     if mode == "auto":
         mode = choose_mode(image)
@@ -68,7 +68,7 @@ def main(
         for count in seen:
             tones.add(count.result())
         digest_of = partial(tile_digest, PixelFile(pixels, mode, bit_depth))
-        digests = dict(zip((t.name for t in tiling), pool.map(digest_of, tiling), strict=True))
+        digests = dict(zip((t.name for t in tiles), pool.map(digest_of, tiles), strict=True))
     described = {"mode": mode, "width": header.width, "height": header.height}
     described |= {"bit_depth": bit_depth}
     resized = described | kind_facts(tones.kind)
@@ -76,11 +76,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(
-        main,
-        lambda job: {
-            **job.params.settings,
-            "tiling": Tiling(**job.params.tiling),
-            "report": reporter(job),
-        },
-    )
+    run_job(main)

@@ -15,7 +15,7 @@ from neuralfield.viewing.viewer_page import viewer_page
 def main(
     model: Path,
     resized: Path,
-    redraw: Path,
+    comparison: Path,
     view: Path,
     *,
     image: str,
@@ -25,14 +25,14 @@ def main(
 ) -> None:
     """Write one HTML file that needs no other files and no internet access.
 
-    If `model` is a mosaic, `resized` is the reduced overview of the image. The render `redraw` is
-    shown until the network has been evaluated, or instead of it. An imported network has no
-    `checkpoints` and `history`.
+    If `model` is a mosaic, `resized` is the reduced overview of the image. The redraw in
+    `comparison` is shown until the network has been evaluated, or instead of it. An imported
+    network has no `checkpoints` and `history`.
     """
     page = viewer_page(
         load_trained(model),
         read_made_image(resized).values(),
-        read_made_image(redraw).values(),
+        read_made_image(comparison / "redraw.png").values(),
         image=image,
         field=field,
         snapshots=list_snapshots(checkpoints) if checkpoints else (),
@@ -43,10 +43,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run_job(
-        main,
-        lambda job: {
-            "field": job.wildcards.field,
-            "redraw": Path(job.input.comparison, "redraw.png"),
-        },
-    )
+    run_job(main)

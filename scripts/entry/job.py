@@ -34,8 +34,8 @@ def run_job(
 ) -> None:
     """Call a script's ``main`` for the job that Snakemake has put into the script.
 
-    Each parameter of `main` gets the output, input, param or wildcard of the same name, with files
-    as paths; `others` returns arguments that the rule has under other names. A job that requests a
+    Each parameter of `main` gets what `arguments_of` has under the same name; `others` returns
+    arguments that need more. A job that requests a
     GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Log records
     and warnings go to the job's log file, and checksums of its outputs to a file beside it.
 
@@ -89,13 +89,20 @@ def run_job(
 
 
 def arguments_of(job: Any, main: Callable[..., None]) -> dict[str, Any]:
-    """Return the arguments for parameters of `main` whose names the job has."""
+    """Return the arguments for parameters of `main` whose names the job has.
+
+    They are, in increasing precedence, a function that reports lines to the user, the threads and
+    the log, wildcards, the items of the param `settings`, params, and files as paths.
+    """
     known = {
+        "report": reporter(job),
+        "threads": job.threads,
+        "log_path": Path(job.log[0]),
         **job.wildcards,
+        **dict(job.params.get("settings", {})),
         **job.params,
         **paths_of(job.input),
         **paths_of(job.output),
-        "threads": job.threads,
     }
     return {name: known[name] for name in inspect.signature(main).parameters if name in known}
 

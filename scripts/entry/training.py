@@ -9,6 +9,7 @@ from typing import Any
 
 from entry.job import show_line
 from entry.progress import Preview, ProgressFile, progress_path
+from entry.records import names_of
 from neuralfield.rendering.finishing import compile_ahead, finished_model
 from neuralfield.system.device import available_cores, require_cores, select_device
 from neuralfield.system.heat import HeatGuard, guard_gpu
@@ -99,34 +100,23 @@ class JobConditions:
         )
 
 
-def training_arguments(job: Any) -> dict[str, Any]:
-    """Return the arguments of `train_task` for the job of a rule that trains one network."""
-    return {
-        "training": {**job.params.training, **job.params.execution},
-        "folder": Path(job.output.model).parent,
-        "threads": job.threads,
-        "name": " / ".join(job.wildcards),
-        "log_path": Path(job.log[0]),
-    }
-
-
 def train_task(
     make_task: Callable[[], Task],
+    model: Path,
     training: Mapping[str, Any],
-    *,
-    folder: Path,
     threads: int,
-    name: str,
     log_path: Path | None = None,
+    *,
     previews: bool = False,
 ) -> None:
-    """Train, and write the outputs into a folder; see `neuralfield.training.loop.Training`.
+    """Train, and write `model` and the other outputs in its folder; see `training.loop.Training`.
 
     The time that `make_task` takes to read the data counts towards the time limit. Progress is
     written beside the job's log and, with `previews`, renders of the image, too.
     """
     conditions = JobConditions(training, threads)
     task = make_task()
+    name = " / ".join(names_of(model.parent).values())
     progress = ProgressLog(name, log_path, task.measure)
     preview = None
     if log_path and previews:
@@ -134,7 +124,7 @@ def train_task(
         preview = Preview(path, conditions.cores, conditions.device.kind)
     run = conditions.training(
         task,
-        folder,
+        model.parent,
         progress=progress.add_row,
         say=progress.say,
         heat=conditions.heat_guard(progress.say),

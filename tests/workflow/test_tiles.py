@@ -220,6 +220,7 @@ def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
 MEASURED = r"""
 import re, sys
 sys.path.insert(0, "scripts")
+from dataclasses import asdict
 from pathlib import Path
 import overview, unpack
 from neuralfield.images import read_facts
@@ -228,7 +229,7 @@ from neuralfield.tasks.image_fit import read_tile_task
 folder, width, height = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 files = [folder / name for name in ("pixels.npy", "picture.json")]
 tiling = Tiling(width, height, 256, 8)
-unpack.main(folder / "large.png", *files, tiling=tiling)
+unpack.main(folder / "large.png", *files, tiling=asdict(tiling))
 overview.main(*files, folder / "overview.png", max_megapixels=0.1)
 settings = {"loss": "mse", "steps": 1}
 read_tile_task(files[0], read_facts(files[1]), tiling.tile(1, 1), {"type": "siren"}, settings)

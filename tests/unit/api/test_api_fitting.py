@@ -68,12 +68,11 @@ def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
     } | training
     how = {"device": "cpu", "checkpoint_interval_s": 30, "time_margin_s": 60}
     train.main(
-        *(made[2], made[1]),
+        *(made[2], made[1], tmp_path / "model.safetensors"),
         field=field,
-        training=training | how,
-        folder=tmp_path,
+        training=training,
+        execution=how,
         threads=1,
-        name="image",
     )
     given: Any = training | {"threads": 1, "size": 10, "folder": tmp_path / "own"}
     found = fit(file, field, device="cpu", **given)

@@ -23,6 +23,7 @@ def test_a_regressor_has_the_bytes_of_the_workflow(tmp_path):
     network = {"widths": [4], "activation": "tanh", "bias": True, "output": "linear"}
     train_table.main(
         tmp_path / "table.csv",
+        tmp_path / "model.safetensors",
         settings={
             "inputs": ["width", "height"],
             "targets": ["area"],
@@ -31,11 +32,9 @@ def test_a_regressor_has_the_bytes_of_the_workflow(tmp_path):
             "scale_targets": "auto",
             "held_out_share": 0.0,
         },
-        training={"steps": 9, "learning_rate": 0.01, "random_seed": 7, "time_margin_s": 60}
-        | {"device": "cpu", "checkpoint_interval_s": 30},
-        folder=tmp_path,
+        training={"steps": 9, "learning_rate": 0.01, "random_seed": 7},
+        execution={"time_margin_s": 60, "device": "cpu", "checkpoint_interval_s": 30},
         threads=1,
-        name="table",
     )
     regressor = nf.TableRegressor(widths=(4,), steps=9, random_state=7)
     regressor.fit(frame[["width", "height"]], frame[["area"]]).save(tmp_path / "own")

@@ -1,6 +1,7 @@
 """Images with colour profiles are converted to sRGB at full depth; damaged profiles do no harm."""
 
 import io
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_what_was_done_to_the_colours_is_reported(tmp_path, capsys):
     line = "resize photo: converted from Adobe RGB (1998) to sRGB\n"
     assert capsys.readouterr().err == line
     unpack_outputs = (tmp_path / "pixels.npy", tmp_path / "facts.json")
-    tiling = Tiling(34, 21, 16, 4)
+    tiling = asdict(Tiling(34, 21, 16, 4))
     unpack.main(tmp_path / "a.png", *unpack_outputs, tiling=tiling, report=reporter(job))
     assert capsys.readouterr().err == line
     image, messages = read(tmp_path / "resized.png")

@@ -58,9 +58,9 @@ def train(image: Path, folder: Path, training=BUDGET, **others) -> Path:
     def make_task():
         return read_task(image / "pixels.csv", image / "picture.json", FIELD, training)
 
-    how = training | HOW | others
-    train_task(make_task, how, folder=folder, threads=1, name="a")
-    return folder / "model.safetensors"
+    model = folder / "model.safetensors"
+    train_task(make_task, model, training | HOW | others, threads=1)
+    return model
 
 
 def written(folder: Path) -> dict:
@@ -73,7 +73,7 @@ def test_an_interrupted_training_goes_on_with_the_same_steps(image, tmp_path, me
         train(image, tmp_path / "cut", time_limit_s=0.01)
     found = written(tmp_path / "cut")
     assert found["training"] == {"steps": 460, "batch_pixels": 50}
-    assert "a: about 1 s: 460 steps of 50 pixels" in capsys.readouterr().err
+    assert "/ cut: about 1 s: 460 steps of 50 pixels" in capsys.readouterr().err
     model = train(image, tmp_path / "cut")
     assert "460 steps of 50 pixels, read from " in capsys.readouterr().err
     assert len(measured) == 1

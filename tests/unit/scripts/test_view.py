@@ -2,6 +2,7 @@
 
 import base64
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ def make_page(folder: Path, model: Path, **others: Any) -> Path:
     path = folder / "view.html"
     arguments = {"image": "tiny", "field": "small", **others}
     resized = folder / "resized.png"
-    view.main(model, resized, resized, path, **arguments)
+    shutil.copy(resized, folder / "redraw.png")
+    view.main(model, resized, folder, path, **arguments)
     return path
 
 
@@ -312,7 +314,7 @@ def test_preview_stays_until_something_finer_is_there(page: BrowserPage, trained
     levels = to_levels(render(load_trained(model), 260, 180, device=HOST), 8).astype(np.uint8)
     Image.fromarray(levels).save(trained.with_name("redraw.png"))
     resized = trained.with_name("resized.png")
-    view.main(model, resized, trained.with_name("redraw.png"), path, image="a", field="b")
+    view.main(model, resized, trained.parent, path, image="a", field="b")
     page.look(400, 400)
     page.open(path)
     page.run("Object.assign(viewer.tiles, {pointsPerMs: 1, work: () => {}})")

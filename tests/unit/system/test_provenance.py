@@ -64,14 +64,12 @@ class Results:
 
     def train(self, image: str = "one", field: str = "own") -> None:
         folder = self.path(f"{image}/{field}")
-        settings = FIELDS[field]
         train.main(
             *(self.path(f"{image}/pixels.csv"), self.path(f"{image}/picture.json")),
-            field=settings["field"],
-            training=settings["training"] | HOW,
-            folder=folder,
+            folder / "model.safetensors",
+            **FIELDS[field],
+            execution=HOW,
             threads=1,
-            name=field,
         )
 
     def own(self, image: str = "one", field: str = "own") -> Any:
@@ -104,7 +102,7 @@ class Results:
         folder = self.path(f"{image}/{field}")
         view.main(
             folder / "model.safetensors",
-            *(self.path(f"{image}/resized.png"), folder / "comparison/redraw.png"),
+            *(self.path(f"{image}/resized.png"), folder / "comparison"),
             folder / "view.html",
             image=image,
             field=field,

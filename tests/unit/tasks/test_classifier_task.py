@@ -76,12 +76,12 @@ def test_what_is_wrong_is_counted(tmp_path):
     training = {"steps": 40, "batch_samples": 24, "snapshots": 5, "learning_rate": 5e-3}
     training["random_seed"] = 0
     model, _ = train(make_task(), tmp_path)
-    options = {"settings": SMALL, "training": training, "checksums": {}}
+    options = {"network": SMALL, "training": training, "checksums": {}}
     paths = [
         tmp_path / name
         for name in ("model.safetensors", "training.json", "metrics.json", "predictions.csv")
     ]
-    files = find_files(tmp_path, TRAINING), find_files(tmp_path, HELD_OUT)
+    files = *find_files(tmp_path, TRAINING), *find_files(tmp_path, HELD_OUT)
     evaluate_classifier.main(*files, *paths, **options)
     found = json.loads(paths[2].read_text())
     rows: Any = pd.read_csv(paths[3])
