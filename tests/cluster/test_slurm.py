@@ -104,13 +104,8 @@ class HeldTraining:
             os.kill(self.pid, signal.SIGCONT)
 
 
-def hold_trainings(
-    cluster: Cluster, folder: Path, count: int, orphan: str = ""
-) -> list[HeldTraining]:
-    """Wait for trainings that have saved a state and are not near their end, and pause them.
-
-    Trainings of the run of the `orphan` are left alone.
-    """
+def hold_trainings(cluster: Cluster, folder: Path, count: int) -> list[HeldTraining]:
+    """Wait for trainings that have saved a state and are not near their end, and pause them."""
     held: dict[str, HeldTraining] = {}
 
     def hold() -> bool:
@@ -119,8 +114,6 @@ def hold_trainings(
             if not found or job in held or len(held) == count:
                 continue
             run = f"{found[1]}/{found[2]}"
-            if run == orphan:
-                continue
             pid = script_of(job)
             if pid is None:
                 continue
@@ -187,15 +180,18 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
         cluster.command("scancel", *others)
         wait_until(lambda: not others & {job for (job,) in cluster.queue("%A")})
 
+        # the successor of the training that was left waits for it
         there.unlock()
-        with running(command, there.folder, variables) as snakemake:
-            # the successor of the orphan, which is still training, waits for it
+        model = f"results/{orphan.run}/model.safetensors"
+        with running([*command, "--", model], there.folder, variables) as snakemake:
             log = there.folder / f"logs/{orphan.run}/train.log"
             wait_until(lambda: log.exists() and "waiting for it to end" in log.read_text())
             orphan.goes_on()
+            must_succeed(snakemake, there.folder)
 
+        with running(command, there.folder, variables) as snakemake:
             # a job in a partition of higher priority needs both GPUs
-            preempted = hold_trainings(cluster, there.folder, 2, orphan.run)
+            preempted = hold_trainings(cluster, there.folder, 2)
             interrupted = {training.run for training in preempted}
             urgent = ["--partition=high", "--gpus=2", f"--output={os.devnull}", "--wrap=sleep 1"]
             cluster.command("sbatch", "--job-name=urgent", *urgent)
@@ -203,7 +199,7 @@ def test_a_sweep_killed_in_five_ways_ends_with_the_same_bytes(cluster: Cluster, 
                 wait_until(lambda job=training.job: state_of(cluster, job)["Restarts"] == "1")
 
             # one job exceeds its time limit, and another one is cancelled
-            late, cancelled = hold_trainings(cluster, there.folder, 2, orphan.run)
+            late, cancelled = hold_trainings(cluster, there.folder, 2)
             interrupted |= {late.run, cancelled.run}
             cluster.command("scontrol", "update", f"JobId={late.job}", "EndTime=now")
             cluster.command("scancel", cancelled.job)
