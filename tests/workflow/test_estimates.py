@@ -9,8 +9,13 @@ from workspace import SETTINGS
 
 from config.configuration import read_settings
 from jobs import estimates
+from neuralfield.engines.cpu.cut import MOST_SHARDS
+from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.engines.kernel_plan import NotCovered, network_plan
 from neuralfield.fields import FIELDS, ImageShape, build_field, field_settings
+from neuralfield.tasks.classifier.classifier_objective import BLOCK_VALUES
+from neuralfield.tasks.image.image_objective import BLOCK_POINTS
+from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 IMAGE = {"size": [768, 512]}
 
@@ -27,6 +32,14 @@ def field(tmp_path, monkeypatch):
         return read_settings(config)["fields"]["one"]
 
     return make
+
+
+def test_sizes_are_those_of_the_package():
+    assert estimates.MOST_SHARDS == MOST_SHARDS
+    assert estimates.CUDA_WIDTH == MAX_WIDTH
+    blocks = {"cpu": estimates.CPU_BLOCK_POINTS, "gpu": estimates.GPU_BLOCK_POINTS}
+    assert blocks == BLOCK_POINTS == BLOCK_ROWS
+    assert BLOCK_VALUES["cpu"] == estimates.CPU_BLOCK_VALUES
 
 
 def test_more_threads_work_on_more_points_and_a_gpu_takes_them_all(field):

@@ -11,18 +11,13 @@ from math import ceil, inf, isqrt
 from pathlib import Path
 from typing import Any
 
-from neuralfield.engines.cpu.cut import MOST_SHARDS
-from neuralfield.engines.cuda.portable.layer_forward import MAX_WIDTH
 from neuralfield.fields import FieldSettings, field_settings
 from neuralfield.images.image import ImageShape
 from neuralfield.images.image_file import image_size
 from neuralfield.system.errors import InputError, NeuralfieldError
-from neuralfield.tasks.classifier.classifier_objective import BLOCK_VALUES
 from neuralfield.tasks.classifier.idx import read_idx_shape
 from neuralfield.tasks.classifier.labelled import TRAINING, find_files
-from neuralfield.tasks.image.image_objective import BLOCK_POINTS
 from neuralfield.tasks.image.presets import read_preset
-from neuralfield.tasks.table.table_objective import BLOCK_ROWS
 
 Settings = Mapping[str, Any]
 
@@ -49,6 +44,12 @@ PIXEL_BYTES = 4 * 4 * 6
 
 VALUE_BYTES = 8 * 8
 """Bytes of each value of a layer: eight copies in float64 in the forward and backward passes."""
+
+# sizes in the package, repeated because its modules take time to import; a test compares them
+MOST_SHARDS = 32
+CUDA_WIDTH = 512
+CPU_BLOCK_POINTS, GPU_BLOCK_POINTS = 1 << 10, 1 << 18
+CPU_BLOCK_VALUES = 1 << 20
 
 WEIGHT_BYTES = 4 * (MOST_SHARDS + 8)
 """Bytes of a weight: moments, copies, and the gradients that threads compute separately."""
@@ -122,13 +123,13 @@ def field_bytes(image: Settings, field: Settings, points: int) -> int:
 
 def field_memory_mb(image: Settings, field: Settings, number: int, threads: int, gpus: int) -> int:
     """Return the host memory of a number of trainings like this one, which share the threads."""
-    points = 0 if gpus else max(1, threads // number) * BLOCK_POINTS["cpu"]
+    points = 0 if gpus else max(1, threads // number) * CPU_BLOCK_POINTS
     return memory_mb(number * field_bytes(image, field, points), gpus)
 
 
 def field_gpu_memory_mb(image: Settings, field: Settings, number: int) -> int:
     """Return the GPU memory of a number of trainings like this one, with all points of a step."""
-    points = min(points_per_step(image, field["training"]), BLOCK_POINTS["gpu"])
+    points = min(points_per_step(image, field["training"]), GPU_BLOCK_POINTS)
     return CUDA_MEMORY_MB + ceil(number * field_bytes(image, field, points) / 1e6)
 
 
@@ -139,7 +140,7 @@ def engine_of(field: Settings, gpus: int) -> str:
     has_kernels = has_kernels and training["engine"] != "tape"
     if not gpus:
         return "cpu" if has_kernels else "tape"
-    return "cuda" if has_kernels and max(network.sizes) <= MAX_WIDTH else "tape on a GPU"
+    return "cuda" if has_kernels and max(network.sizes) <= CUDA_WIDTH else "tape on a GPU"
 
 
 def field_s(image: Settings, field: Settings, threads: int, gpus: int) -> float:
@@ -186,7 +187,7 @@ def table_work(table: Settings, threads: int) -> tuple[int, float]:
     path = Path(table["path"])
     numbers = path.stat().st_size // 2 if path.exists() else 0
     rows = numbers // (sizes[0] + sizes[-1]) + 1
-    values = numbers + threads * BLOCK_ROWS["cpu"] * sum(sizes)
+    values = numbers + threads * CPU_BLOCK_POINTS * sum(sizes)
     rows_per_step = min(table["training"]["batch_samples"] or rows, rows)
     return VALUE_BYTES * values + WEIGHT_BYTES * weights, weights * rows_per_step
 
@@ -204,6 +205,6 @@ def classifier_work(classifier: Settings, threads: int) -> tuple[int, float]:
         weights, products = weights + kernels, products + places * kernels
         places, channels = places // network["pool"] ** 2 + 1, number
     dense = sum(a * b for a, b in pairwise((places * channels, *network["hidden"], MOST_CLASSES)))
-    values = 4 * count * height * width // VALUE_BYTES + threads * BLOCK_VALUES["cpu"]
+    values = 4 * count * height * width // VALUE_BYTES + threads * CPU_BLOCK_VALUES
     images = min(training["batch_samples"] or count, count)
     return VALUE_BYTES * values + WEIGHT_BYTES * (weights + dense), (products + dense) * images
