@@ -33,6 +33,15 @@ _FOLDER_OUTPUT = re.compile(r"(.*/(?:checkpoints|comparison|pyramid(?:_\d+)?))/.
 
 
 @dataclass
+class Output:
+    """An output of a job, as Snakemake names it, the list that has it, and its files' SHA-256."""
+
+    name: str
+    listed_in: Path
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Checked:
     """The number of files with checksums, and what is wrong with files, and how to repair it."""
 
@@ -45,46 +54,57 @@ class Checked:
 def check(results: Path) -> Checked:
     """Compare all files in a folder of results; raise `InputError` if there are no checksums."""
     logs = results.parent / "logs"
-    # the newest list of a file counts: another job may have made the file before
+    # the newest list of an output counts: another job may have made it before
     lists = sorted(logs.rglob("*.sha256"), key=lambda path: (path.stat().st_mtime_ns, path))
     if not lists:
         remedy = "run the workflow, whose jobs write them"
         raise InputError(str(logs), "there are no checksums (*.sha256)", "those of a run", remedy)
-    made: dict[str, tuple[str, Path, str]] = {}
-    for path in lists:
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if match := _LINE.fullmatch(line):
-                made[match[3]] = (match[1], path, match[2] + match[3])
-    for name, (_, path, output) in list(made.items()):
-        if Path(name).parent.name == "tiles":
-            made |= {file: (digest, path, output) for file, digest in _of_tiles(results, name)}
-    checked = Checked(len(made))
+    outputs = {output: made for path in lists for output, made in _read(path).items()}
+    for output, made in outputs.items():
+        if Path(output).parent.name == "tiles":
+            made.files |= _of_tiles(results, made)
+    known = {results / name for made in outputs.values() for name in made.files}
+    checked = Checked(len(known))
     jobs: dict[Path, str] = {}
-    for name, (digest, path, output) in made.items():
-        for file, found in differences(results / name, Entry({".": digest})):
-            expected = f"the file whose SHA-256 is in {path}"
-            checked.findings.append(InputError(str(file), found, expected))
-            folder = _FOLDER_OUTPUT.fullmatch(output)
-            jobs.setdefault(path, folder[1] if folder else output)
+    for made in outputs.values():
+        for name, digest in made.files.items():
+            for file, found in differences(results / name, Entry({".": digest})):
+                expected = f"the file whose SHA-256 is in {made.listed_in}"
+                checked.findings.append(InputError(str(file), found, expected))
+                jobs.setdefault(made.listed_in, made.name)
     checked.to_make = sorted(jobs.values())
     beside = {results / name for name in MADE_BY_NO_RULE}
-    beside |= {results / Path(name).with_name("budget.json") for name in made}
-    for file in set(visible_files(results)) - {results / name for name in made} - beside:
-        found, remedy = "no job has made it", "remove it, or move it elsewhere"
-        checked.findings.append(InputError(str(file), found, "only files of jobs", remedy))
+    beside |= {file.with_name("budget.json") for file in known}
+    for file in set(visible_files(results)) - known - beside:
+        found, expected = "no job has listed it", "only files that jobs have made"
+        remedy = "remove it, or move it elsewhere; it may be of earlier settings"
+        checked.findings.append(InputError(str(file), found, expected, remedy))
     checked.findings.sort(key=str)
     return checked
 
 
-def _of_tiles(results: Path, name: str) -> list[tuple[str, str]]:
+def _read(path: Path) -> dict[str, Output]:
+    """Return the outputs in a list, by their paths in the folder of results."""
+    outputs: dict[str, Output] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        if match := _LINE.fullmatch(line):
+            digest, folder, name = match.groups()
+            in_folder = _FOLDER_OUTPUT.fullmatch(name)
+            output = in_folder[1] if in_folder else name
+            outputs.setdefault(output, Output(folder + output, path)).files[name] = digest
+    return outputs
+
+
+def _of_tiles(results: Path, made: Output) -> dict[str, str]:
     """Return the files of a list of tiles; a damaged list is reported by itself."""
+    (name,) = made.files
     with contextlib.suppress(InputError):
-        return [
-            (f"{Path(name).parent}/{tile}/{file}", digest)
+        return {
+            f"{Path(name).parent}/{tile}/{file}": digest
             for tile, entry in read_ledger(results / name).items()
             for file, digest in entry.files.items()
-        ]
-    return []
+        }
+    return {}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 
 import pytest
@@ -33,9 +34,11 @@ def test_a_kill_and_explicit_settings_end_with_the_same_bytes(workspace: Workspa
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = written.read_text()
+    workspace.unlock()
     workspace.succeed(MODEL, *budget)
     assert written.read_text() == before
     killed = workspace.path(MODEL).read_bytes()
+    shutil.rmtree(written.with_name(".kept"))
     forced = workspace.succeed(MODEL, *budget, "--forcerun", "train")
     assert "budget.json (about" in forced
     assert workspace.path(MODEL).read_bytes() == killed

@@ -165,7 +165,7 @@ def test_what_the_check_finds_is_made_again_by_the_command_that_it_prints(finish
         (damaged, "has changed"),
         (edited, "has changed"),
         (lost, "there is no such file"),
-        (stranger, "no job has made it"),
+        (stranger, "no job has listed it"),
     ):
         assert any(line.startswith(f"{path}: {found}; ") for line in findings), path
     assert len(findings) == 4

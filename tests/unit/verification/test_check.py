@@ -83,10 +83,16 @@ def test_the_job_that_made_a_file_last_counts(results):
     assert not check(results).findings
 
 
+def test_a_folder_has_the_files_that_its_last_job_put_into_it(results):
+    (results / "tiny/siren/checkpoints/step_00000020.safetensors").unlink()
+    write_checksums(results.parent, "batches/0123456789", JOBS["tiny/siren/train"][:2], at_s=9)
+    assert not check(results).findings
+
+
 def test_a_file_that_no_job_has_made_is_named(results):
     (results / "tiny/notes.txt").touch()
     (finding,) = check(results).findings
-    assert str(finding).startswith(f"{results / 'tiny/notes.txt'}: no job has made it;")
+    assert str(finding).startswith(f"{results / 'tiny/notes.txt'}: no job has listed it;")
 
 
 def test_results_in_a_folder_of_a_module_are_named_with_it(results):
