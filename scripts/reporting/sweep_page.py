@@ -36,7 +36,6 @@ class SweepSection:
     """A sweep on the page."""
 
     title: str
-    runs: int
     images: list[tuple[str, str]]  # title and marker of each image
     rows: list[TableRow]
     """Rows of ``comparison.csv``, the best first. Each also has a ``label``, the settings in which
@@ -123,7 +122,6 @@ def _section(
     }
     return SweepSection(
         title=words_of(overall[0]["sweep"]),
-        runs=len(runs),
         images=[(words_of(image), sign) for image, sign in zip(images, cycle(MARKERS))],
         rows=rows,
         plots=[
