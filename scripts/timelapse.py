@@ -13,7 +13,7 @@ from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import select_device
-from neuralfield.system.errors import CheckpointError, InputError
+from neuralfield.system.errors import CheckpointError
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
@@ -97,8 +97,6 @@ def choose_steps(available: list[int], count: int) -> list[int]:
     >>> choose_steps([0, 1, 2, 5, 10, 20, 50, 100], 4)
     [0, 5, 20, 100]
     """
-    if not available:
-        raise InputError("time-lapse", "no snapshots", "at least one")
     if count >= len(available):
         return available
     positions = np.log1p(available)

@@ -8,7 +8,6 @@ from PIL import Image, ImageSequence
 
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
-from neuralfield.system.errors import InputError
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
 from timelapse import choose_steps, main
@@ -69,11 +68,6 @@ def test_steps_are_spread_in_their_logarithm_with_both_ends():
     assert chosen[-1] == 1000
     assert sorted(set(chosen)) == chosen
     assert sum(step < 100 for step in chosen) > 8
-
-
-def test_no_snapshots_is_reported_plainly():
-    with pytest.raises(InputError, match="no snapshots"):
-        choose_steps([], 3)
 
 
 @pytest.mark.parametrize("damage", [None, {"sha256": {}}, {"sha256": 3}, {"psnr_db": []}])
