@@ -24,11 +24,15 @@ NAMES_ON_PYPI = {"pyvips": "pyvips[binary]"}
 def create_environment(file: Path, prefix: str) -> None:
     """Create an environment with the packages of an environment file."""
     listed = (line.split() for line in yaml.safe_load(file.read_text())["dependencies"])
-    packages = [NAMES_ON_PYPI.get(name, name) + "".join(rest) for name, *rest in listed]
+    install(prefix, *(NAMES_ON_PYPI.get(name, name) + "".join(rest) for name, *rest in listed))
+
+
+def install(prefix: str | Path, *packages: str) -> None:
+    """Create an environment with this Python and some packages."""
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, prefix], check=True)
-    install = [*uv, "pip", "install", "--quiet", "--compile", "--python", f"{prefix}/bin/python"]
-    subprocess.run([*install, *(p for p in packages if not p.startswith("python>"))], check=True)
+    to_python = [*uv, "pip", "install", "--quiet", "--python", f"{prefix}/bin/python"]
+    subprocess.run([*to_python, *(p for p in packages if not p.startswith("python>"))], check=True)
 
 
 def install_stand_in_conda(folder: Path) -> str:

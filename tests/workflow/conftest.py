@@ -1,12 +1,15 @@
 """Fixtures that the tests of the workflow share."""
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
-from workspace import SETTINGS, Workspace, without_kernels
+from processes import run
+from stand_in_conda import install
+from workspace import ROOT, SETTINGS, Workspace, without_kernels
 
 
 @pytest.fixture
@@ -22,6 +25,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace.settings["fields"]["siren"] = without_kernels()
     workspace.succeed()
     return workspace
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a Python with Snakemake, and with nothing else but what it needs beside conda."""
+    folder = tmp_path_factory.mktemp("bare")
+    probe = ["pip", "install", "--dry-run", "--quiet", "--target", folder / "none", "snakemake"]
+    if run([sys.executable, "-m", "uv", *probe]).returncode:
+        pytest.skip("uv finds no package index: there is no network, or no uv")
+    pins = ["--constraint", str(ROOT / "constraints.txt")]
+    install(folder / "bare", "snakemake", "numpy", "pillow", "pyvips[binary]", *pins)
+    return str(folder / "bare/bin/python")
 
 
 @pytest.fixture

@@ -11,13 +11,11 @@ import pytest
 import yaml
 from processes import output_of
 from stand_in_conda import install_stand_in_conda
-from test_imports import NEEDED
 from workspace import ROOT, Workspace
 
 import neuralfield
 
 ENVIRONMENTS = sorted((ROOT / "workflow/envs").glob("*.yaml"))
-RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
 
 
 def bounds_of(lines):
@@ -33,22 +31,6 @@ def test_versions_are_those_of_the_project(path):
     wanted = bounds_of([*wanted, f"python{project['requires-python']}"])
     listed = bounds_of(yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"])
     assert listed.items() <= wanted.items()
-
-
-def test_every_job_has_an_environment_with_its_packages():
-    packages = {
-        path.stem: bounds_of(yaml.safe_load(path.read_text())["dependencies"])
-        for path in ENVIRONMENTS
-    }
-    found = 0
-    for path in RULES:
-        text = path.read_text(encoding="utf-8")
-        for rule in re.split(r"^ *rule\b[^:\n]*:", text, flags=re.MULTILINE)[1:]:
-            for script in re.findall(r'script:\n +f"{SCRIPTS}/(\w+)\.py"', rule):
-                (environment,) = re.findall(r'conda:\n +"\.\./envs/(\w+)\.yaml"', rule)
-                assert {*NEEDED.get(script, ())} <= {*packages[environment]}, script
-                found += 1
-    assert found > 20
 
 
 @pytest.fixture
@@ -80,6 +62,20 @@ def test_environments_are_planned_where_only_they_have_the_packages_of_jobs(with
     assert done.returncode == 0, planned
     for path in ENVIRONMENTS:
         assert re.search(rf"environment \S*{path.name} will be created", planned)
+
+
+@pytest.mark.slow
+def test_all_jobs_run_with_the_packages_of_their_environments(with_conda, bare_python):
+    with_conda.add_table()
+    with_conda.add_classifier()
+    images, settings = with_conda.settings["images"], with_conda.settings
+    images["tiled"] = {"path": "tiny.png", "tiles": {"size": 16, "overlap": 4}}
+    seeds = {"fields": ["siren"], "images": ["tiny"], "vary": {"random_seed": [0, 1]}, "batch": 2}
+    settings["sweeps"] = {"seeds": seeds}
+    targets = ("all", "tables", "classifiers", "edges", "results/tiny/decoded.png")
+    _, *arguments = with_conda.command(*targets, "--sdm", "conda")
+    done = with_conda.run_command([bare_python, *arguments])
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_container_has_these_environments(with_conda):

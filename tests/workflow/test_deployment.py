@@ -9,7 +9,6 @@ import pytest
 import yaml
 from processes import output_of
 from stand_in_conda import install_stand_in_conda
-from test_conda import NOT_THERE
 from workspace import ROOT, SETTINGS, run_in, succeed_in, without_kernels
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
@@ -81,14 +80,16 @@ def test_the_sample_of_a_deployed_workflow_is_planned(deployed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_conda", [False, True])
-def test_a_deployed_workflow_makes_the_report(deployed, with_conda, tmp_path, monkeypatch):
+def test_a_deployed_workflow_makes_the_report(
+    deployed, with_conda, bare_python, tmp_path, monkeypatch
+):
     settings = yaml.safe_load((deployed / "config/config.yaml").read_text()) | TINY
     settings["images"]["sample"]["size"] = 24
     command = SNAKEMAKE
     if with_conda:
         monkeypatch.setenv("PATH", install_stand_in_conda(tmp_path / "conda"))
         settings["fields"] = {"siren": SETTINGS["fields"]["siren"]}  # with kernels, by Numba
-        command = [sys.executable, "-c", NOT_THERE, "--cores", "2", "--sdm", "conda"]
+        command = [bare_python, *SNAKEMAKE[1:], "--sdm", "conda"]
     (deployed / "config/config.yaml").write_text(yaml.safe_dump(settings))
     shutil.rmtree(deployed / "results", ignore_errors=True)
     succeed_in(deployed, command)

@@ -11,10 +11,11 @@ from math import ceil, inf, isqrt
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from neuralfield.fields import FieldSettings, field_settings
 from neuralfield.images.image import ImageShape
-from neuralfield.images.image_file import image_size
-from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.errors import NeuralfieldError
 from neuralfield.tasks.classifier.idx import read_idx_shape
 from neuralfield.tasks.classifier.labelled import TRAINING, find_files
 from neuralfield.tasks.image.presets import read_preset
@@ -78,11 +79,12 @@ def memory_mb(data_bytes: float, gpus: int = 0) -> int:
 @lru_cache
 def source_pixels(path: str) -> int:
     """Return the pixels of an image file from its header, or a default if it cannot be read."""
+    Image.MAX_IMAGE_PIXELS = None  # `max_megapixels` is enforced when images are read
     try:
-        width, height = image_size(path)
-    except InputError:
+        with Image.open(path) as image:  # not by libvips, which only jobs need
+            return image.width * image.height
+    except (OSError, ValueError):
         return UNKNOWN_SIDE_PX**2
-    return width * height
 
 
 def image_pixels(image: Settings) -> int:

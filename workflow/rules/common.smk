@@ -12,15 +12,15 @@ try:
     from jobs.plan import Plan, for_runs, renders_of_a_network
     from neuralfield.system.errors import NeuralfieldError
     from neuralfield.version import ENGINE_VERSION
-except ModuleNotFoundError as error:
-    raise WorkflowError(
-        f"{sys.executable}: no {error.name}; expected NumPy and Pillow, and without --sdm conda all"
-        " packages of the workflow; run `pip install numpy pillow`, or `make run` in a clone"
-    ) from error
 
-try:
     SETTINGS = configuration.read_settings(config, SOURCES)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, SOURCES))
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"{sys.executable}: no {error.name}; expected NumPy and Pillow, for images with tiles pyvips,"
+        " and without --sdm conda all packages of the workflow; run `pip install numpy pillow"
+        " 'pyvips[binary]'`, or `make run` in a clone"
+    ) from error
 except configuration.Problems as problems:
     raise WorkflowError(str(problems)) from None
 
