@@ -47,7 +47,7 @@ class Inputs:
 
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""
-        run, jobs = (wildcards.image, wildcards.field), self.plan.tile_job_of.values()
+        run, jobs = (wildcards.image, wildcards.field), self.plan.tile_jobs
         return [path for job in jobs if job.run == run for path in job.lists]
 
     def batch_images(self, batch: Batch, file: str) -> list[str]:

@@ -31,7 +31,7 @@ class Needs:
         self.plan, self.cores = plan, cores
         # jobs that train networks of images
         self._trainings = sum(run.image not in plan.tiled for run in plan.trained_runs(plan.runs))
-        self._trainings += len(plan.tile_job_of)
+        self._trainings += len(plan.tile_jobs)
         self._trainings -= sum(len(batch.runs) - 1 for batch in batches)
         self.table_training = self._of_samples(estimates.table_work)
         self.classifier_training = self._of_samples(estimates.classifier_work)
@@ -54,18 +54,17 @@ class Needs:
 
     def training_threads(self, wildcards: Any) -> int:
         """Return the number of threads in the settings, or else an equal share of the cores."""
-        if threads := self.plan.network_of(wildcards)["training"].get("threads"):
-            return threads
         is_classifier = hasattr(wildcards, "classifier")
         jobs = len(self.plan.config["classifiers"]) if is_classifier else self._trainings
-        return max(1, self.cores // max(1, jobs)) if self.cores else CORES_ON_A_CLUSTER
+        threads = self.plan.network_of(wildcards)["training"].get("threads")
+        return threads or self._share_of_cores(jobs)
 
     def rendering_threads(self, wildcards: Any) -> int:
-        """Return an equal share of the cores for each of three jobs per network.
+        """Return a share of the cores: a job renders, one evaluates, and one makes a time-lapse."""
+        return self._share_of_cores(3 * len(self.plan.runs))
 
-        The three jobs render the network, evaluate it and make its time-lapse.
-        """
-        return max(1, self.cores // (3 * len(self.plan.runs))) if self.cores else CORES_ON_A_CLUSTER
+    def _share_of_cores(self, jobs: int) -> int:
+        return max(1, self.cores // max(1, jobs)) if self.cores else CORES_ON_A_CLUSTER
 
     def image_memory_mb(self, wildcards: Any) -> int:
         pixels = estimates.image_pixels(self.plan.image_of(wildcards))

@@ -1,6 +1,6 @@
 """The images, networks, tables and classifiers of a config, and the files made from them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import product
@@ -53,17 +53,15 @@ class Plan:
         }
 
     @cached_property
-    def tile_job_of(self) -> dict[str, TileJob]:
-        """The jobs on tiles, by the names of their rules."""
-        return {job.rule: job for job in self.tile_jobs()}
-
-    def tile_jobs(self) -> Iterator[TileJob]:
+    def tile_jobs(self) -> list[TileJob]:
+        """The jobs on tiles of all networks of images that are trained in tiles."""
+        found = []
         for run in self.trained_runs(self.runs):
-            if run.image not in self.tiled:
-                continue
-            per_job = self.config["images"][run.image]["tiles"].get("per_job")
-            for number, listed in enumerate(tile_groups(self.tiled[run.image][1], per_job)):
-                yield TileJob(run, number, tuple(listed))
+            if run.image in self.tiled:
+                per_job = self.config["images"][run.image]["tiles"].get("per_job")
+                groups = tile_groups(self.tiled[run.image][1], per_job)
+                found += [TileJob(run, n, tuple(listed)) for n, listed in enumerate(groups)]
+        return found
 
     def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
@@ -188,7 +186,7 @@ class Plan:
                 files += training_products(folder, "mosaic.json")
                 continue
             files += training_products(folder)
-        return files + [path for job in self.tile_jobs() for path in job.lists]
+        return files + [path for job in self.tile_jobs for path in job.lists]
 
     def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])

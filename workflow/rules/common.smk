@@ -15,23 +15,8 @@ try:
 
     SETTINGS = configuration.read_settings(config, SOURCES)
     PLAN = Plan(SETTINGS, sweeps.expand(SETTINGS, SOURCES))
-except ModuleNotFoundError as error:
-    raise WorkflowError(
-        f"{sys.executable}: no {error.name}; expected NumPy and Pillow, for images with tiles pyvips,"
-        " and without --sdm conda all packages of the workflow; run `pip install numpy pillow"
-        " 'pyvips[binary]'`, or `make run` in a clone"
-    ) from error
-except configuration.Problems as problems:
-    raise WorkflowError(str(problems)) from None
-
-# from here on, `config` has the networks of sweeps as fields, too
-config = PLAN.config
-for note in SETTINGS["notes"]:
-    logger.info(note)
-for sweep in PLAN.sweeps:
-    logger.info(f"Sweep {sweep.name}: {len(sweep.runs)} runs of {len(sweep.networks)} networks.")
-
-try:
+    # from here on, `config` has the networks of sweeps as fields, too
+    config = PLAN.config
     BATCHES = batches.arrange(
         PLAN.sweeps,
         config["fields"],
@@ -40,8 +25,19 @@ try:
         batches.read_ledger(),
         is_made=lambda run: Path(f"results/{run.image}/{run.field}/model.safetensors").exists(),
     )
-except NeuralfieldError as error:
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"{sys.executable}: no {error.name}; expected NumPy and Pillow, for images with tiles pyvips,"
+        " and without --sdm conda all packages of the workflow; run `pip install numpy pillow"
+        " 'pyvips[binary]'`, or `make run` in a clone"
+    ) from error
+except (configuration.Problems, NeuralfieldError) as error:
     raise WorkflowError(str(error)) from None
+
+for note in SETTINGS["notes"]:
+    logger.info(note)
+for sweep in PLAN.sweeps:
+    logger.info(f"Sweep {sweep.name}: {len(sweep.runs)} runs of {len(sweep.networks)} networks.")
 
 try:
     CORES = workflow.cores

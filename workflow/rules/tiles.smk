@@ -63,7 +63,7 @@ rule overview:
 
 # Each of these rules trains some tiles of an image. Its outputs are lists of the tiles' files, given
 # by their full names: Snakemake is slow with that many patterns, and with that many output files.
-for job in PLAN.tile_job_of.values():
+for job in PLAN.tile_jobs:
 
     rule:
         name:

@@ -89,9 +89,10 @@ def test_each_training_of_an_image_has_its_files(plan: Plan):
 
 def test_tiles_are_divided_among_jobs(plan: Plan):
     (tiling,) = (tiling for _, tiling in plan.tiled.values())
-    assert {len(job.tiles) for job in plan.tile_jobs()} == {1}
+    assert {len(job.tiles) for job in plan.tile_jobs} == {1}
     plan.config["images"]["large"]["tiles"]["per_job"] = 3
-    jobs = list(plan.tile_jobs())
+    del plan.tile_jobs  # the cached ones
+    jobs = list(plan.tile_jobs)
     assert [tile for job in jobs for tile in job.tiles] == list(tiling)
     assert len(jobs) == -(-tiling.count // 3) and max(len(job.tiles) for job in jobs) <= 3
     many = large_images.tile_groups(Tiling(35_000, 35_000, 1024, 32), None)
