@@ -24,7 +24,7 @@ NAMES_ON_PYPI = {"pyvips": "pyvips[binary]"}
 def create_environment(file: Path, prefix: str) -> None:
     """Create an environment with the packages of an environment file."""
     listed = (line.split() for line in yaml.safe_load(file.read_text())["dependencies"])
-    install(prefix, *(NAMES_ON_PYPI.get(name, name) + "".join(rest) for name, *rest in listed))
+    install(prefix, *(f"{NAMES_ON_PYPI.get(name, name)}{''.join(rest)}" for name, *rest in listed))
 
 
 def install(prefix: str | Path, *packages: str) -> None:
