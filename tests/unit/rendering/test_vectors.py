@@ -131,6 +131,13 @@ def test_colours_on_coloured_paper():
     assert np.abs(picture - expected).mean() < 0.01
 
 
+def test_a_blurred_scan_has_two_tones():
+    ink = 1 / (1 + np.exp(-(2 - np.abs(Y - 25 - 8 * np.sin(X / 6))) / 0.4))
+    noise = np.random.default_rng(0).normal(0, 0.01, X.shape)
+    svg = traced((0.9 - 0.7 * ink + noise)[..., None].astype(np.float32))
+    assert [len(found) for found in paths(svg).values()] == [1]
+
+
 def test_the_paper_can_be_transparent():
     svg = traced(painted((disc(30, 25, 10), [0])), paper=False)
     alpha = rasterized(svg)[..., 3]

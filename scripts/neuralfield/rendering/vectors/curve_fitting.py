@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from neuralfield.rendering.vectors.closed_curves import ClosedCurves
+from neuralfield.rendering.vectors.closed_curves import SPACING_PX, ClosedCurves
 
 _PROJECTIONS = 4
 """Number of times that points are projected on a segment, which is then fitted again."""
@@ -152,11 +152,14 @@ def _fitted(
     owner = np.repeat(np.arange(len(curve)), counts)
     step = np.arange(len(owner)) - begins[owner]
     points = curves.points[curves.index(curve[owner], first[owner] + step)]
-    ends = [curves.index(curve, first), curves.index(curve, first + steps)]
-    p0, p3 = (curves.points[end] for end in ends)
-    basis = np.concatenate(
-        [_directions(curves, end, sign) for end, sign in zip(ends, (1, -1), strict=True)], axis=2
-    )
+    ends = np.stack([curves.index(curve, first), curves.index(curve, first + steps)], axis=1)
+    p0, p3 = curves.points[ends].swapaxes(0, 1)
+    tangents, is_smooth = curves.tangents[ends] * [[1], [-1]], ~curves.is_corner[ends]
+    # the directions in which each control may move, of which a smooth end has only one
+    basis = np.zeros((len(curve), 2, 2, 2))
+    basis[..., 0] = tangents
+    basis[~is_smooth] = np.eye(2)
+    basis = np.concatenate([basis[:, 0], basis[:, 1]], axis=2)
     thirds = np.stack([(p3 - p0) / 3, (p0 - p3) / 3], axis=1)
     t = step / steps[owner]
     controls = np.zeros((len(curve), 4, 2))
@@ -167,41 +170,22 @@ def _fitted(
         rest = points - (
             b[:, :2].sum(1)[:, None] * p0[owner] + b[:, 2:].sum(1)[:, None] * p3[owner]
         )
-        totals = (
-            np.add.reduceat(
-                np.concatenate(
-                    [
-                        np.stack([b1 * b1, b1 * b2, b2 * b2], axis=1),
-                        b1[:, None] * rest,
-                        b2[:, None] * rest,
-                    ],
-                    axis=1,
-                ),
-                begins,
-            )
-            if len(begins)
-            else np.zeros((0, 7))
-        )
-        controls[:, 1:3] = np.stack([p0, p3], axis=1) + _least_squares(totals, basis, thirds)
+        weights = [b1 * b1, b1 * b2, b2 * b2, *(b1 * rest.T), *(b2 * rest.T)]
+        totals = np.add.reduceat(np.stack(weights, axis=1), begins)
+        offsets = _least_squares(totals, basis, thirds)
+        # without loops and spikes: forwards, and no farther than the curve is long
+        offsets[is_smooth & ((offsets * tangents).sum(axis=2) < 0)] = 0
+        far = np.linalg.norm(offsets, axis=2) / (SPACING_PX * steps[:, None])
+        controls[:, 1:3] = np.stack([p0, p3], axis=1) + offsets / np.maximum(far, 1)[..., None]
         if projection < _PROJECTIONS:
             t = _projected(points, controls[owner], t)
             t[begins], t[begins + steps] = 0, 1
     distances = np.hypot(*(np.einsum("nk,nkd->nd", _bernstein(t), controls[owner]) - points).T)
-    errors = np.maximum.reduceat(distances, begins) if len(begins) else distances
+    errors = np.maximum.reduceat(distances, begins)
     # the first point of each segment that has its largest distance
     is_worst = (distances == errors[owner]).nonzero()[0]
     worst = step[is_worst[np.searchsorted(owner[is_worst], np.arange(len(curve)))]]
     return Segments(curve, first, steps, controls, errors, worst)
-
-
-def _directions(curves: ClosedCurves, ends: np.ndarray, sign: int) -> np.ndarray:
-    """Return the two directions in which controls may move, shape (segments, 2, 2); one is 0 if
-    there is a tangent.
-    """
-    found = np.zeros((len(ends), 2, 2))
-    found[:, :, 0] = sign * curves.tangents[ends]
-    found[curves.is_corner[ends]] = np.eye(2)
-    return found
 
 
 def _least_squares(totals: np.ndarray, basis: np.ndarray, thirds: np.ndarray) -> np.ndarray:

@@ -24,8 +24,9 @@ TOLERANCE_PX = 0.05
 _UNITS = 100
 """Units of coordinates in a training pixel; they are whole numbers, so that files are small."""
 
-_LEAST_AREA = 0.25
-"""Minimum area of a region or a hole, in training pixels; smaller ones are specks."""
+_LEAST_AREA, _LEAST_AREA_OF_TONES = 0.25, 1.0
+"""Minimum area of a region or a hole, in training pixels; smaller ones are specks. In drawings of
+more than two tones specks are larger, because JPEG has less resolution for colours."""
 
 
 def field_svg(
@@ -69,10 +70,11 @@ def drawing_svg(
     if values.shape[2] == 4:  # over white
         alpha = values[..., 3:]
         values = alpha * values[..., :3] + (1 - alpha)
-    tones = flat_tones(values, only_two=only_two_tones)
+    tones = flat_tones(values, PER_PIXEL, only_two=only_two_tones)
     if tones is None:
         found, expected = "an image without flat tones, like a photograph", "a drawing"
         raise InputError("image", found, expected, "render it as PNG, or write the viewer")
+    least_area = _LEAST_AREA if len(tones) == 2 else _LEAST_AREA_OF_TONES
     height, width = (side // PER_PIXEL for side in values.shape[:2])
     right, bottom = _UNITS * width, _UNITS * height
     lines = [
@@ -82,7 +84,7 @@ def drawing_svg(
     if paper:
         lines.append(f'<path fill="{_colour(tones[0])}" d="M0 0h{right}v{bottom}h-{right}z"/>')
     for tone, layer in zip(tones[1:], layers(values, tones, PER_PIXEL), strict=True):
-        regions = positive_regions(layer, PER_PIXEL, _LEAST_AREA)
+        regions = positive_regions(layer, PER_PIXEL, least_area)
         found = iter(fit_curves([line for region in regions for line in region], tolerance_px))
         paths = ["".join(_path(next(found), tolerance_px) for _ in region) for region in regions]
         group = f'<g fill="{_colour(tone)}" fill-rule="evenodd">'

@@ -16,14 +16,18 @@ from neuralfield.images.resizing import resize_channel
 
 _MOST_TONES = 12
 
-_FLAT = 0.04
-"""Maximum difference of neighbouring pixels, in any channel, where a render is flat."""
+_FLAT, _FLAT_PX = 0.08, 2
+"""Maximum difference, in any channel, of pixels of the render at this distance in flat regions."""
 
 _NEAR = 0.08
 """Maximum difference of colours that belong to one tone."""
 
 _LEAST_SHARE = 0.003
 """Minimum share of a tone among all pixels."""
+
+_HALO, _LEAST_OF_NEIGHBOUR = 0.2, 0.2
+"""A tone that differs from a more frequent one by at most `_HALO` is a halo of it, as JPEG makes
+them, unless it has at least `_LEAST_OF_NEIGHBOUR` of its pixels."""
 
 _LEAST_CONTRAST = 0.15
 """Minimum difference between paper and ink."""
@@ -40,20 +44,26 @@ _SLIVER_PX, _REACH_PX = 0.8, 1.2
 _OVERLAP_PX = 0.5
 """Distance by which a layer reaches below further ones."""
 
-_BESIDE = 0.15
+_BESIDE = 0.35
 """Maximum distance of a tone from the line between two others whose edges may have it."""
 
-_MATCHES, _STEP = 10, 0.5
-"""Number of corrections of the level of a border, and factor on each."""
+_AHEAD, _BEHIND = slice(_FLAT_PX, None), slice(None, -_FLAT_PX)
+
+_LEAST_SLOPE = 0.25
+"""Minimum slope at edges, in a training pixel, as a share of the contrast of paper and ink."""
+
+_MATCHES, _STEP, _FARTHEST = 10, 0.5, 0.1
+"""Number of corrections of the level of a border, factor on each, and their maximum in sharp
+renders. In blurred ones, the mean of a pixel does not say how much of it is ink."""
 
 
-def flat_tones(render: np.ndarray, *, only_two: bool) -> np.ndarray | None:
+def flat_tones(render: np.ndarray, per_pixel: int, *, only_two: bool) -> np.ndarray | None:
     """Return the paper and the inks, in order of contrast; None if the render has no flat tones.
 
     Parameters
     ----------
     render : ndarray of float32, shape (height, width, channels)
-        Several times as large as the training image.
+        With `per_pixel` pixels along a side of a training pixel.
     only_two : bool
         Whether there is one ink, whose lines may be too thin to be flat.
 
@@ -71,19 +81,28 @@ def flat_tones(render: np.ndarray, *, only_two: bool) -> np.ndarray | None:
             tone = rest[is_near].mean(axis=0) if is_near.any() else tone
         if is_near.sum() < least:
             break
-        tones.append(tone)
         rest = rest[~is_near]
-    even = sum((np.abs(flat - tone).max(axis=1) <= _EVEN).sum() for tone in tones)
+        if not any(
+            np.abs(tone - other).max() <= _HALO and is_near.sum() < _LEAST_OF_NEIGHBOUR * count
+            for other, count in tones
+        ):
+            tones.append((tone, is_near.sum()))
+    even = sum((np.abs(flat - tone).max(axis=1) <= _EVEN).sum() for tone, _ in tones)
     is_drawing = len(tones) <= _MOST_TONES and even >= _LEAST_EVEN * len(flat)
     if not tones or not (is_drawing or only_two):
         return None
-    paper = tones[0]
-    inks = sorted(tones[1:], key=lambda tone: float(np.abs(tone - paper).sum()))
+    paper, *inks = (tone for tone, _ in tones)
+    inks = sorted(inks, key=lambda tone: float(np.abs(tone - paper).sum()))
     if only_two:
         away = np.abs(render - paper).max(axis=2)
         farthest = render[away >= np.quantile(away, 1 - _LEAST_SHARE)].mean(axis=0)
         inks = (inks or [farthest])[-1:]
     inks = [ink for ink in inks if np.abs(ink - paper).max() >= _LEAST_CONTRAST]
+    if len(inks) > 1:
+        along = inks[-1] - paper
+        share = ((render - paper) * along).sum(axis=2) / (along**2).sum()
+        # in a blurred render, the tones of edges cannot be told from those of regions
+        inks = inks if _sharpness(share, per_pixel) > 0 else inks[-1:]
     found = np.array([paper, *inks])
     return np.where(found < _PURE, 0.0, np.where(found > 1 - _PURE, 1.0, found))
 
@@ -91,11 +110,11 @@ def flat_tones(render: np.ndarray, *, only_two: bool) -> np.ndarray | None:
 def _is_flat(render: np.ndarray) -> np.ndarray:
     flat = np.ones(render.shape[:2], bool)
     for axis in (0, 1):
-        is_even = (np.abs(np.diff(render, axis=axis)) <= _FLAT).all(axis=2)
-        for side in ((1, 0), (0, 1)):
-            flat &= np.pad(
-                is_even, [side if a == axis else (0, 0) for a in (0, 1)], constant_values=True
-            )
+        one, two = (np.moveaxis(render, axis, 0)[part] for part in (_AHEAD, _BEHIND))
+        is_even = (np.abs(one - two) <= _FLAT).all(axis=2)
+        along = np.moveaxis(flat, axis, 0)
+        along[_AHEAD] &= is_even
+        along[_BEHIND] &= is_even
     return flat
 
 
@@ -109,6 +128,7 @@ def layers(render: np.ndarray, tones: np.ndarray, per_pixel: int) -> Iterator[np
     """
     smooth = _smoothed(render)
     labels = _labels(smooth, tones, per_pixel)
+    nearest = _spread(labels, _REACH_PX * per_pixel)
     for number in range(1, len(tones)):
         outside = _spread(np.where(labels <= number, labels, 0), _REACH_PX * per_pixel)
         inside = _spread(np.where(labels > number, labels, 0), _REACH_PX * per_pixel)
@@ -117,8 +137,8 @@ def layers(render: np.ndarray, tones: np.ndarray, per_pixel: int) -> Iterator[np
         share = ((smooth - one) * along).sum(axis=2) / (along**2).sum(axis=2)
         layer = share - _matched_level(share, per_pixel)
         if number < len(tones) - 1:
-            own = _dilated(labels == number + 1, round(_OVERLAP_PX * per_pixel))
-            layer[~own] = -1
+            near = _dilated(nearest == number + 1, round(_OVERLAP_PX * per_pixel))
+            layer[(nearest > number + 1) & ~near] = -1
         yield layer
 
 
@@ -166,17 +186,24 @@ def _spread(labels: np.ndarray, distance: float) -> np.ndarray:
     return labels
 
 
+def _sharpness(share: np.ndarray, per_pixel: int) -> float:
+    """Return how sharp edges between 0 and 1 are: 0 if blurred over a pixel or more, at most 1."""
+    slope = per_pixel * np.hypot(*np.gradient(share))
+    steep = slope[slope > _LEAST_SLOPE]
+    return float(np.clip(np.quantile(steep, 0.9) - 1, 0, 1)) if steep.size else 0.0
+
+
 def _matched_level(share: np.ndarray, per_pixel: int) -> np.ndarray:
     """Return the level above which `share` covers as much of each training pixel as its mean."""
     height, width = share.shape
     share = share.clip(0, 1)
+    farthest = _FARTHEST * _sharpness(share, per_pixel)
     steep = np.maximum(np.hypot(*np.gradient(share)) + 0.02, 0.05)
     level = np.full(share.shape, 0.5)
-    for _ in range(_MATCHES):
+    for _ in range(_MATCHES if farthest else 0):
         surplus = ((share - level) / steep + 0.5).clip(0, 1) - share
-        means = resize_channel(
-            surplus.astype(np.float32), (width // per_pixel, height // per_pixel), "box"
-        )
+        size = width // per_pixel, height // per_pixel
+        means = resize_channel(surplus.astype(np.float32), size, "box")
         level += _STEP * resize_channel(means, (width, height), "bilinear")
-        level = level.clip(0.1, 0.9)
+        level = level.clip(0.5 - farthest, 0.5 + farthest)
     return level
