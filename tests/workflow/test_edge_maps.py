@@ -25,3 +25,9 @@ def test_edges_of_every_image_on_request(workspace: Workspace):
     assert workspace.planned("edges") == {}
     workspace.settings["edges"] = {"sigma": 2}
     assert workspace.planned("edges") == {"find_edges": 3, "edges": 1}
+
+
+def test_drawings_are_traced_on_request(workspace: Workspace):
+    assert "trace_drawing" not in workspace.planned()
+    drawing = "results/tiny/siren/drawing.svg"
+    assert workspace.planned(drawing)["trace_drawing"] == 1

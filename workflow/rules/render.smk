@@ -55,6 +55,35 @@ use rule render as render_other_size with:
         "Rendering {wildcards.image} by {wildcards.field}, {wildcards.size} pixels"
 
 
+# Made on request only, for drawings: `snakemake results/lion_cub/siren/drawing.svg`
+rule trace_drawing:
+    input:
+        model=INPUTS.trained,
+    output:
+        drawing="results/{image}/{field}/drawing.svg",
+    log:
+        "logs/{image}/{field}/drawing.log",
+    benchmark:
+        "logs/{image}/{field}/drawing.benchmark.tsv"
+    conda:
+        "../envs/networks.yaml"
+    threads: NEEDS.rendering_threads
+    resources:
+        **NEEDS.rendering(
+            lambda wildcards: 36 * estimates.image_pixels(PLAN.image_of(wildcards)),
+            mem_mb=lambda wildcards: estimates.memory_mb(
+                4000 * estimates.image_pixels(PLAN.image_of(wildcards))
+            ),
+        ),
+    params:
+        device=PLAN.device_of,
+        version=VERSION,
+    message:
+        "Tracing {wildcards.image} by {wildcards.field}"
+    script:
+        f"{SCRIPTS}/trace_drawing.py"
+
+
 # Renders of any size in bounded memory: the page to zoom into an image with tiles and, on request,
 # other sizes, like `snakemake results/lion_cub/siren/pyramid_8192` or `.../render_8192.tif`
 rule pyramid:
