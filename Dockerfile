@@ -1,9 +1,9 @@
 FROM condaforge/miniforge3:latest
 LABEL io.github.snakemake.containerized="true"
-LABEL io.github.snakemake.conda_env_hash="b3ed81af277a5ed15fbfc29435df94f034782daa7229b20d19c8219e3c622b7b"
+LABEL io.github.snakemake.conda_env_hash="0785db8b0ed6a046b076eb66b92f6419c952e9d84247515fbffd16512c0e2b7b"
 # Conda environment:
 #   source: workflow/envs/networks.yaml
-#   prefix: /conda-envs/2f73860c13e5e081fd4f672f8536a668
+#   prefix: /conda-envs/a5768f3ea3804b929d0e8df0321e3dea
 #   # For jobs that read images, and train, render and measure networks, by `snakemake --sdm conda`.
 #   # On GPUs add `cupy>=14` and `nvidia-ml-py>=12.535`.
 #   channels:
@@ -11,6 +11,7 @@ LABEL io.github.snakemake.conda_env_hash="b3ed81af277a5ed15fbfc29435df94f034782d
 #     - nodefaults
 #   dependencies:
 #     - python >=3.11,<3.14
+#     - contourpy >=1.3
 #     - numba >=0.63,<0.69
 #     - numpy >=2.0
 #     - pandas >=2.2
@@ -19,8 +20,8 @@ LABEL io.github.snakemake.conda_env_hash="b3ed81af277a5ed15fbfc29435df94f034782d
 #     - pyyaml >=6.0
 #     - safetensors >=0.5
 #     - threadpoolctl >=3.5
-RUN mkdir -p /conda-envs/2f73860c13e5e081fd4f672f8536a668
-COPY workflow/envs/networks.yaml /conda-envs/2f73860c13e5e081fd4f672f8536a668/environment.yaml
+RUN mkdir -p /conda-envs/a5768f3ea3804b929d0e8df0321e3dea
+COPY workflow/envs/networks.yaml /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/environment.yaml
 # Conda environment:
 #   source: workflow/envs/pages.yaml
 #   prefix: /conda-envs/a53709c1fbf99094046962178193d38e
@@ -43,6 +44,6 @@ COPY workflow/envs/networks.yaml /conda-envs/2f73860c13e5e081fd4f672f8536a668/en
 RUN mkdir -p /conda-envs/a53709c1fbf99094046962178193d38e
 COPY workflow/envs/pages.yaml /conda-envs/a53709c1fbf99094046962178193d38e/environment.yaml
 
-RUN conda env create --prefix /conda-envs/2f73860c13e5e081fd4f672f8536a668 --file /conda-envs/2f73860c13e5e081fd4f672f8536a668/environment.yaml && \
+RUN conda env create --prefix /conda-envs/a5768f3ea3804b929d0e8df0321e3dea --file /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/environment.yaml && \
     conda env create --prefix /conda-envs/a53709c1fbf99094046962178193d38e --file /conda-envs/a53709c1fbf99094046962178193d38e/environment.yaml && \
     conda clean --all -y
