@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -87,8 +88,7 @@ def _potrace(values: np.ndarray, middle: float, times: int, options: list[str]) 
 
 
 def _vtracer(values: np.ndarray, middle: float, times: int, options: dict) -> str:
-    import vtracer
-
+    vtracer = import_module("vtracer")
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "drawing.png"), Path(folder, "drawing.svg")
         _bitmap(values, middle, times).convert("RGB").save(source)
