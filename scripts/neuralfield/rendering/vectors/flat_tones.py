@@ -128,10 +128,11 @@ def layers(render: np.ndarray, tones: np.ndarray, per_pixel: int) -> Iterator[np
     """
     smooth = _smoothed(render)
     labels = _labels(smooth, tones, per_pixel)
-    nearest = _spread(labels, _REACH_PX * per_pixel)
+    reach = round(_REACH_PX * per_pixel) if len(tones) > 2 else 0  # else there is one border
+    nearest = _spread(labels, reach)
     for number in range(1, len(tones)):
-        outside = _spread(np.where(labels <= number, labels, 0), _REACH_PX * per_pixel)
-        inside = _spread(np.where(labels > number, labels, 0), _REACH_PX * per_pixel)
+        outside = _spread(np.where(labels <= number, labels, 0), reach)
+        inside = _spread(np.where(labels > number, labels, 0), reach)
         one = tones[np.where(outside, outside - 1, 0)]
         along = tones[np.where(inside, inside - 1, number)] - one
         share = ((smooth - one) * along).sum(axis=2) / (along**2).sum(axis=2)
@@ -178,9 +179,9 @@ def _dilated(mask: np.ndarray, radius: int) -> np.ndarray:
     return np.asarray(wide) > 0
 
 
-def _spread(labels: np.ndarray, distance: float) -> np.ndarray:
+def _spread(labels: np.ndarray, distance: int) -> np.ndarray:
     """Give pixels without a label, 0, one that is near, up to a distance in pixels."""
-    for _ in range(round(distance)):
+    for _ in range(distance):
         wide = Image.fromarray(labels).filter(ImageFilter.MaxFilter(3))
         labels = np.where(labels, labels, np.asarray(wide))
     return labels
