@@ -24,7 +24,7 @@ from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import Model
 
-FILTERS = ("lanczos", "bicubic", "back_projection")
+FILTERS = ("lanczos", "bicubic", "back_projection", "two_tone")
 """Methods to enlarge an image without a network; networks are compared with the best of them."""
 
 _MEASURES = ("psnr_db", "gmsd")

@@ -1,9 +1,17 @@
 """Reduce an image to the size that networks are trained at."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from entry.job import run_job
-from neuralfield.images import read_facts, read_image, resize_image, write_facts, write_image
+from neuralfield.images import (
+    read_facts,
+    read_image,
+    resize_image,
+    restoring,
+    write_facts,
+    write_image,
+)
 from neuralfield.images.colour import Report, log
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
@@ -29,7 +37,9 @@ def main(
     mode: str = "auto",
     threshold: float = 0.5,
     filter: str = "box",
+    restore: bool | Mapping[str, float] | None = None,
     max_megapixels: float = 100.0,
+    threads: int = 1,
     report: Report = log.info,
     say_kind: bool = False,
     named_preset: str | None = None,
@@ -37,16 +47,27 @@ def main(
     """Reduce an image, and describe the source and the result.
 
     For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
-    an image above `max_megapixels` is refused. `report` is called with a message about conversions
-    of colours and, with `say_kind`, with a message about the kind of image, which determines
-    settings that are ``auto``. A preset named by the user is reported instead of the one that suits
-    the kind of image.
+    an image above `max_megapixels` is refused. For `restore`, where None stands for true, see
+    `neuralfield.images.restoring.restore`. `report` is called with a message about conversions of
+    colours, with one about a restored drawing and, with `say_kind`, with a message about the kind
+    of image, which determines settings that are ``auto``. A preset named by the user is reported
+    instead of the one that suits the kind of image.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)
     reduced = resize_image(source, size, filter, threshold, mode=mode)
+    restored = restoring.restore(
+        reduced,
+        restore if restore is not None else True,
+        jpeg_step=restoring.mean_jpeg_step(image, source.width / reduced.width),
+        threads=threads,
+    )
+    kind = None
+    if restored is not None:
+        report(f"{image}: restored, because it is {restored.degradation}")
+        source, reduced, kind = source.converted("grey"), restored.image, Kind.LINE_ART
     write_image(resized, reduced)
-    write_facts(facts, source, reduced)
+    write_facts(facts, source, reduced, kind)
     if say_kind:
         kind, preset = _KINDS[kind_in(read_facts(facts))]
         if named_preset:
@@ -59,6 +80,7 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
+            "threads": job.threads,
             "say_kind": job.wildcards.image == job.config.get("own_image"),
             "named_preset": job.config.get("named_preset"),
         },

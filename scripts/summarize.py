@@ -11,7 +11,7 @@ COLUMNS = (
     *("image", "field", "width", "height", "psnr_db", "ssim", "wrong_pixels"),
     *("upscale_width", "upscale_height", "upscale_psnr_db", "upscale_uncorrected_psnr_db"),
     *("upscale_lanczos_psnr_db", "upscale_bicubic_psnr_db"),
-    *("upscale_back_projection_psnr_db", "upscale_best_filter"),
+    *("upscale_back_projection_psnr_db", "upscale_two_tone_psnr_db", "upscale_best_filter"),
     *("parameters", "residual_values", "steps", "train_seconds", "step_microseconds"),
     *("device", "engine", "precision", "random_seed"),
 )

@@ -16,7 +16,7 @@ from neuralfield.rendering.residual import find_residual
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_model import Model
 
-FILTERS = ("lanczos", "bicubic", "back_projection")
+FILTERS = ("lanczos", "bicubic", "back_projection", "two_tone")
 LOOKS = 10
 """Default number of measurements of the fit in the last tenth of a training."""
 

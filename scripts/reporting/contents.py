@@ -23,6 +23,7 @@ ENLARGEMENTS = {
     "bicubic": "Bicubic",
     "lanczos": "Lanczos",
     "back_projection": "Lanczos with back-projection",
+    "two_tone": "Two-tone filter",
 }
 MODES = {
     "bilevel": "black and white",

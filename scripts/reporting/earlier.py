@@ -55,7 +55,7 @@ def _read_valid(folder: Path) -> Network:
     about = facts["resized"]
     if (numbers["width"], numbers["height"]) != (about["width"], about["height"]):
         raise InputError(str(metrics), "another size", "that of the image as it is now")
-    wanted = ("redraw", "source", "lanczos", "bicubic", "back_projection")
+    wanted = ("redraw", "source", "lanczos", "bicubic", "back_projection", "two_tone")
     for name in wanted if numbers["upscale_psnr_db"] is not None else wanted[:1]:
         with Image.open(folder / f"comparison/{name}.png") as image:
             image.verify()

@@ -19,13 +19,14 @@ rule resize:
     wildcard_constraints:
         image=one_of(PLAN.whole),
     priority: BEFORE_TRAININGS
+    threads: 2
     conda:
         "../envs/networks.yaml"
     resources:
         mem_mb=NEEDS.source_memory_mb,
         runtime=10,
     params:
-        settings=PLAN.image_settings("size", "mode", "threshold", "filter"),
+        settings=PLAN.image_settings("size", "mode", "threshold", "filter", "restore"),
         max_megapixels=config["max_megapixels"],
         version=VERSION,
     message:

@@ -55,6 +55,7 @@ def fit(
     size: int | Sequence[int] | None = None,
     mode: str = "auto",
     max_megapixels: float = 100.0,
+    restore: bool | Mapping[str, float] = True,
     **settings: Any,
 ) -> ImageField:
     """Fit a network to an image.
@@ -97,6 +98,11 @@ def fit(
         Mode to which the image is converted; "auto" keeps the mode of the image.
     max_megapixels : float
         Maximum size of the image; a larger one raises ValueError.
+    restore : bool or mapping
+        Whether a drawing in black ink that was scanned, blurred or compressed is restored first:
+        paper becomes white, ink black, and contours sharp. What is found is logged as one line. A
+        mapping gives estimates by hand: ``ink``, ``noise`` and ``blur_px``; see
+        ``docs/drawings.md``.
     **settings
         Settings of the network (``width``, ``first_omega_0`` ...), of its training
         (``learning_rate``, ``batch_pixels`` ...) and of the execution (``engine``, ``threads``,
@@ -138,7 +144,9 @@ def fit(
         settings = {"steps": steps, **settings}
     network, training = _chosen(field, preset, seed, settings)
     _set_budget(training, steps, seconds)
-    source = training_image(image, mode=mode, size=size, max_megapixels=max_megapixels)
+    source = training_image(
+        image, mode=mode, size=size, max_megapixels=max_megapixels, restoration=restore
+    )
     settings_of_both = settings_for(source.mode, source.kind, network, training)
     task = ImageTask(source.values, source.mode, *settings_of_both)
     execution = {name: training[name] for name in HOW_AND_WHERE if name in training}

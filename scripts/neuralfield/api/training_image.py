@@ -1,7 +1,7 @@
 """Conversion of arrays, Pillow images and files to training images."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from neuralfield.api.arguments import (
     unit_values,
 )
 from neuralfield.images import convert_values, read_image, resize_image
+from neuralfield.images.colour import log
 from neuralfield.images.image import (
     CHANNELS,
     MODES,
@@ -26,6 +27,8 @@ from neuralfield.images.image import (
 )
 from neuralfield.images.image_file import pixels_of_pillow
 from neuralfield.images.kind import Kind, kind_of
+from neuralfield.images.restoring import mean_jpeg_step, restore
+from neuralfield.system.device import available_cores
 from neuralfield.system.errors import InputError, WrongTypeError
 
 WHERE = "image"
@@ -49,11 +52,12 @@ def training_image(
     mode: str = "auto",
     size: int | Sequence[int] | None = None,
     max_megapixels: float = 100.0,
+    restoration: bool | Mapping[str, float] = False,
 ) -> TrainingImage:
-    """Read an image as `neuralfield.fit` describes it, and reduce it."""
+    """Read an image as `neuralfield.fit` describes it, reduce it, and restore it if it is asked."""
     require_positive("max_megapixels", max_megapixels)
     require_mode(mode, "auto")
-    exact = None
+    exact, path = None, None
     if isinstance(image, str | os.PathLike):
         path = require_path(WHERE, image)
         source = read_image(path, mode=mode, max_megapixels=max_megapixels)
@@ -69,6 +73,11 @@ def training_image(
     sides = target_size((source.width, source.height), size)
     require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
     reduced = resize_image(source, size, mode=mode)
+    jpeg_step = mean_jpeg_step(path, source.width / reduced.width) if path is not None else 0.0
+    restored = restore(reduced, restoration, jpeg_step=jpeg_step, threads=available_cores())
+    if restored is not None:
+        log.info("%s: restored, because it is %s", path or WHERE, restored.degradation)
+        return TrainingImage(restored.image.values(), "grey", Kind.LINE_ART)
     values = reduced.values()
     if exact is not None and size is None and source.mode != "bilevel":
         values = convert_values(exact, source.channels)  # because levels are rounded

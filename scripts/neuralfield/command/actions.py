@@ -209,7 +209,8 @@ def _preset(chosen: Namespace, size: int | None) -> str | None:
     from neuralfield.api.training_image import training_image
 
     reading = {key: value for key, value in chosen.set if key in ("mode", "max_megapixels")}
-    kind = training_image(chosen.image, size=size, **reading).kind
+    restoration = dict(chosen.set).get("restore", True)
+    kind = training_image(chosen.image, size=size, restoration=restoration, **reading).kind
     return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 

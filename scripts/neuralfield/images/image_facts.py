@@ -51,9 +51,11 @@ def facts_of_tile(facts: Mapping[str, dict[str, Any]], tile: Tile) -> dict[str, 
     return {"source": described, "resized": described | ({"digest": digest} if digest else {})}
 
 
-def write_facts(path: Path, source: ImageData, resized: ImageData) -> None:
-    """Write the facts about an image before and after resizing."""
-    seen = kind_facts(kind_of(resized)) | {"digest": image_digest(resized.values())}
+def write_facts(
+    path: Path, source: ImageData, resized: ImageData, kind: Kind | None = None
+) -> None:
+    """Write the facts about an image before and after resizing; by default with its own kind."""
+    seen = kind_facts(kind or kind_of(resized)) | {"digest": image_digest(resized.values())}
     save_facts(path, {"source": _described(source), "resized": _described(resized) | seen})
 
 

@@ -15,10 +15,14 @@ from neuralfield.images.image import (
 )
 from neuralfield.system.errors import ConfigError
 
-FILTERS = ("box", "lanczos", "bicubic", "back_projection")
+FILTERS = ("box", "lanczos", "bicubic", "back_projection", "two_tone")
 
 BACK_PROJECTIONS = 3
 """Number of rounds of back-projection; more rounds improve little and add ringing."""
+
+_CONTRAST = 3
+"""Gain of ``two_tone``: the best on average for drawings that were compressed, blurred or
+scanned, and enlarged 5 times."""
 
 
 def resize_image(
@@ -35,7 +39,8 @@ def resize_image(
     (width, height), or None to keep the size. To avoid aliasing, the `filter`, one of `FILTERS`, is
     scaled with the reduction. ``box`` computes the exact mean over the square of every new pixel,
     where pixels on the boundary of the square are weighted by the part inside it; when it enlarges,
-    it repeats pixels. ``back_projection`` is ``lanczos``, corrected by `back_projected`.
+    it repeats pixels. ``back_projection`` is ``lanczos``, corrected by `back_projected`, and
+    ``two_tone``, for drawings, is that with a threefold contrast between ink and paper.
 
     The `mode` ``auto`` keeps the mode of the image, except that a resized bilevel image becomes
     8-bit grey, because the means represent the positions of edges within pixels. For ``bilevel``,
@@ -63,8 +68,9 @@ def _resized_values(image: ImageData, size_px: tuple[int, int], filter: str) -> 
     """Resize each channel; return float32, shape (height, width, channels), not clipped."""
 
     def resized(channel: np.ndarray) -> np.ndarray:
-        if filter == "back_projection":
-            return back_projected(resize_channel(channel, size_px, "lanczos"), channel)
+        if filter in ("back_projection", "two_tone"):
+            enlarged = back_projected(resize_channel(channel, size_px, "lanczos"), channel)
+            return two_toned(enlarged, channel) if filter == "two_tone" else enlarged
         return resize_channel(channel, size_px, filter)
 
     def light(index: int) -> np.ndarray:
@@ -106,6 +112,23 @@ def back_projected(
         missing = channel - resize_channel(enlarged, (channel.shape[1], channel.shape[0]), "box")
         enlarged = enlarged + resize_channel(missing, size_px, "lanczos")
     return enlarged
+
+
+def two_toned(enlarged: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """Increase the contrast of an enlarged channel around the middle of its ink and its paper."""
+    ink, paper = ink_and_paper(channel)
+    stretched = (enlarged - (ink + paper) / 2) * _CONTRAST + (ink + paper) / 2
+    return np.clip(stretched, min(ink, paper), max(ink, paper)).astype(np.float32)
+
+
+def ink_and_paper(channel: np.ndarray) -> tuple[float, float]:
+    """Return the most frequent level of a channel and the level furthest from it, paper last."""
+    levels = np.rint(255 * channel.clip(0, 1)).astype(np.int64).ravel()
+    counts = np.bincount(levels, minlength=256)
+    first = max(0, int(np.convolve(counts, np.ones(9), "same").argmax()) - 4)
+    paper = (first + int(counts[first : first + 9].argmax())) / 255
+    ends = np.percentile(channel, (0.5, 99.5))
+    return float(ends[np.abs(ends - paper).argmax()]), paper
 
 
 def _means_over_intervals(values: np.ndarray, count: int) -> np.ndarray:

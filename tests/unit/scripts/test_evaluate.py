@@ -62,7 +62,14 @@ def test_a_larger_source_is_compared_at_its_own_size(tmp_path):
     source = smooth_image(60, 40)
     numbers = evaluate(tmp_path, source, 20)
     images = {path.stem: read_image(path) for path in (tmp_path / "comparison").iterdir()}
-    assert sorted(images) == ["back_projection", "bicubic", "lanczos", "redraw", "source"]
+    assert sorted(images) == [
+        "back_projection",
+        "bicubic",
+        "lanczos",
+        "redraw",
+        "source",
+        "two_tone",
+    ]
     assert {(p.width, p.height, p.mode) for p in images.values()} == {(60, 40, "rgb")}
     assert (numbers["width"], numbers["height"]) == (20, 13)
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (60, 40)

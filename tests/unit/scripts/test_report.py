@@ -31,6 +31,7 @@ NUMBERS = {
     "upscale_lanczos_psnr_db": None,
     "upscale_bicubic_psnr_db": None,
     "upscale_back_projection_psnr_db": None,
+    "upscale_two_tone_psnr_db": None,
     "upscale_width": None,
     "upscale_height": None,
     "parameters": 98752,
@@ -51,6 +52,7 @@ LARGER = {
     "upscale_lanczos_psnr_db": 22.5,
     "upscale_bicubic_psnr_db": 22.0,
     "upscale_back_projection_psnr_db": 22.25,
+    "upscale_two_tone_psnr_db": 21.25,
     "upscale_width": 64,
     "upscale_height": 48,
 }
@@ -119,7 +121,9 @@ def add_field(
     folder = results / image / field
     (folder / "comparison").mkdir(parents=True)
     for name in (
-        ("source", "redraw", "lanczos", "bicubic", "back_projection") if larger else ("redraw",)
+        ("source", "redraw", "lanczos", "bicubic", "back_projection", "two_tone")
+        if larger
+        else ("redraw",)
     ):
         write_image(folder / "comparison" / f"{name}.png", image_name)
     own = NUMBERS | (LARGER if larger else {}) | ({} if trained else IMPORTED) | numbers
@@ -250,7 +254,7 @@ def test_the_page_works_in_a_browser(page, results):
     page.wait("!document.querySelector('.compare').hidden")
     assert page.run("document.documentElement.scrollWidth") == 390
     options = "[...document.querySelectorAll('.compare select')].map((s) => s.options.length)"
-    assert page.run(options) == [7, 7]
+    assert page.run(options) == [8, 8]
     split = "Number(document.querySelector('.compare input').value)"
     press = (
         "document.querySelector('.compare input').dispatchEvent("

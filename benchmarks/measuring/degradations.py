@@ -1,0 +1,120 @@
+"""Degradations of drawings with random parameters: as people have drawings."""
+
+import io
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.images import ImageData
+
+RANGES: dict[str, dict[str, tuple[float, float]]] = {
+    "a": {
+        "quality": (60, 90),
+        "noise": (0.01, 0.04),
+        "blur_px": (0.4, 1.0),
+        "paper": (0.8, 0.96),
+        "ink": (0.06, 0.22),
+        "shade": (0.02, 0.10),
+    },
+    "b": {
+        "quality": (50, 95),
+        "noise": (0.01, 0.05),
+        "blur_px": (0.3, 1.2),
+        "paper": (0.72, 0.98),
+        "ink": (0.03, 0.28),
+        "shade": (0.0, 0.15),
+    },
+}
+"""Ranges of the parameters for tuning and for evaluation: the quality of JPEG, the standard
+deviation of noise, which is half as large in scans, and of blur in training pixels, the levels of
+paper and ink, and the largest change of both by shading, as a share."""
+
+DEGRADATIONS = ("exact", "jpeg", "noise", "blur", "filter", "levels", "scan")
+"""``filter``: reduced by bicubic, Lanczos or Hamming; ``scan``: all others together."""
+
+_FILTERS = ("box", "bicubic", "lanczos", "hamming")
+
+
+class Degraded(NamedTuple):
+    """A degraded training image, and the mean step of its JPEG's quantisation, 0 without."""
+
+    image: ImageData
+    jpeg_step: float
+
+
+def degraded(master: np.ndarray, name: str, letter: str, number: int, side: int) -> Degraded:
+    """Reduce a drawing to `side` pixels, and degrade it by parameters that depend on `number`.
+
+    `master` is float32, shape (height, height, 1), 0 is ink and 1 paper.
+    """
+    random = np.random.default_rng([ord(letter), number, DEGRADATIONS.index(name)])
+    is_scan, factor = name == "scan", len(master) // side
+
+    def sample(key: str) -> float:
+        return float(random.uniform(*RANGES[letter][key]))
+
+    values = master[..., 0]
+    if name == "blur" or is_scan:
+        values = _blurred(values, sample("blur_px") * factor)
+    reduction = "box"
+    if name == "filter" or is_scan:
+        reduction = str(random.choice(_FILTERS[1:] if name == "filter" else _FILTERS[:3]))
+    values = _reduced(values, side, reduction)
+    if name == "levels" or is_scan:
+        paper, ink, shade = sample("paper"), sample("ink"), sample("shade")
+        values = (ink + (paper - ink) * values) * (1 + shade * _shading(random, side))
+    if name == "noise" or is_scan:
+        level = sample("noise") * (0.5 if is_scan else 1)
+        values = np.clip(values, 0, 1) + level * _noise(random, np.clip(values, 0, 1))
+    image, step = ImageData.from_values(values[..., None], "grey", 8), 0.0
+    if name == "jpeg" or is_scan:
+        image, step = _compressed(image, int(sample("quality")))
+    return Degraded(image, step)
+
+
+def _reduced(values: np.ndarray, side: int, name: str) -> np.ndarray:
+    factor = len(values) // side
+    if name == "box":
+        return values.reshape(side, factor, side, factor).mean(axis=(1, 3))
+    whole = Image.fromarray(values.astype(np.float32))
+    return np.asarray(whole.resize((side, side), Image.Resampling[name.upper()]))
+
+
+def _shading(random: np.random.Generator, side: int) -> np.ndarray:
+    """Return a smooth field of second order, about from -1 to 1."""
+    y, x = np.mgrid[:side, :side] / side * 2 - 1
+    angle, bowl = random.uniform(0, 2 * np.pi), random.uniform(-1, 1)
+    field = np.cos(angle) * x + np.sin(angle) * y + bowl * (x * x + y * y - 0.67)
+    return np.clip(field / 1.5, -2, 2)
+
+
+def _noise(random: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """Return white noise, or noise like that of film: grains, and more of them on paper."""
+    noise = random.standard_normal(values.shape)
+    if random.integers(2):
+        noise = _blurred(noise, 0.6)
+        noise *= (0.6 + 0.8 * values) / noise.std()
+    return noise
+
+
+def _blurred(values: np.ndarray, sigma_px: float) -> np.ndarray:
+    """Blur an image by a Gaussian."""
+    reach = int(4 * sigma_px + 0.5)
+    taps = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma_px**2))
+    taps /= taps.sum()
+    for axis in (0, 1):
+        margin = [(reach, reach) if axis == a else (0, 0) for a in (0, 1)]
+        padded, length = np.pad(values, margin, "edge"), values.shape[axis]
+        parts = (padded.take(range(i, i + length), axis) for i in range(2 * reach + 1))
+        values = sum(tap * part for tap, part in zip(taps, parts, strict=True))  # type: ignore[assignment]
+    return values
+
+
+def _compressed(image: ImageData, quality: int) -> tuple[ImageData, float]:
+    """Return an image after JPEG, and the mean step of its quantisation in levels."""
+    file = io.BytesIO()
+    Image.fromarray(image.pixels[..., 0]).save(file, "JPEG", quality=quality)
+    with Image.open(file) as opened:
+        step = float(np.mean(opened.quantization[0]))  # type: ignore[attr-defined]
+        return ImageData(np.asarray(opened)[..., None].copy(), "grey", 8), step

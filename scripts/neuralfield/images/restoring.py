@@ -1,0 +1,144 @@
+"""Restoring a drawing that was scanned, photographed or compressed, before a network is trained."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.images.contour_fit import FINE, SMOOTH, fit_contours
+from neuralfield.images.degradation import (
+    Degradation,
+    estimate_degradation,
+    highest_around,
+)
+from neuralfield.images.image import LUMA_WEIGHTS, ImageData
+from neuralfield.images.kind import ToneCount
+from neuralfield.system.errors import ConfigError, WrongTypeError
+
+ESTIMATES = {"ink": 0.9, "noise": 0.5, "blur_px": 3.0}
+"""The estimates that can be given instead, and the largest value of each."""
+
+_LEAST_PX, _MOST_PIXELS = 64, 1 << 20
+"""Limits of the image: a small one shows too little of the paper, and a large one takes long."""
+
+_MOST_SATURATION = 0.12
+"""Maximum difference between the colours of ink relative to the paper's, for black ink."""
+
+_MOST_NOISE, _DARKEST_PAPER, _MOST_OTHER_TONES = 0.1, 0.5, 0.1
+"""Limits of what may be a drawing: in photographs, "noise" is detail, and a fifth of the pixels
+has tones other than those of paper and ink. Blurred and noisy drawings have at most 6 %."""
+
+_LEAST_BLACK, _LEAST_OF_BOTH, _LEAST_AGREEMENT = 0.01, 0.6, 0.2
+"""Least shares of black, and of black and white together, in a restored drawing, and least
+agreement of its paper (`neuralfield.images.kind.Tones`). Lines that are so thin that they are grey,
+and pages of mixed kind, have less."""
+
+_SPECKS = 6
+"""Largest speck of the filtered image as a multiple of the noise; beside lines, those of JPEG."""
+
+
+class Restored(NamedTuple):
+    """A restored drawing, and how it had been degraded."""
+
+    image: ImageData
+    degradation: Degradation
+
+
+def restore(
+    image: ImageData,
+    setting: bool | Mapping[str, float] = True,
+    *,
+    jpeg_step: float = 0.0,
+    threads: int = 1,
+) -> Restored | None:
+    """Restore a drawing in black ink: return it as if reduced from the original by a box filter.
+
+    Paper becomes white and ink black. None is returned for other images, and for drawings that are
+    sharp, free of noise, and on even paper.
+
+    Parameters
+    ----------
+    setting : bool or mapping
+        False: nothing is restored. A mapping gives estimates of ``ink`` (its level as a share of
+        the paper's), ``noise`` (as a share of the contrast) and ``blur_px``.
+    jpeg_step : float
+        See `mean_jpeg_step`.
+    threads : int
+        Results do not depend on it.
+    """
+    given = _estimates(setting)
+    values = None if setting is False else _grey(image)
+    if values is None or min(values.shape) < _LEAST_PX or values.size > _MOST_PIXELS:
+        return None
+    found, filtered = estimate_degradation(values, jpeg_step=jpeg_step, **given)
+    is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
+    if found.is_none or is_unlike:
+        return None
+    if ToneCount().see(_as_image(filtered)).tones.others > _MOST_OTHER_TONES:
+        return None
+    if found.blur_px or found.is_noisy:
+        splines = SMOOTH if found.is_noisy else FINE
+        drawing = fit_contours(filtered, found.blur_px, splines, threads)
+        filtered = _with_flat_parts(drawing, filtered, found.noise)
+    drawing = _as_image(filtered)
+    tones = ToneCount().see(drawing).tones
+    is_drawing = tones.black >= _LEAST_BLACK and tones.black + tones.white >= _LEAST_OF_BOTH
+    is_drawing &= tones.agreement >= _LEAST_AGREEMENT
+    return Restored(drawing, found) if is_drawing else None
+
+
+def mean_jpeg_step(path: str | os.PathLike, reduction: float = 1.0) -> float:
+    """Return the mean step of the quantisation of luma in a JPEG file, in levels of 255.
+
+    It is divided by the factor by which the image is reduced, as its noise is. For other files, and
+    for files that cannot be read, it is 0.
+    """
+    with suppress(OSError, ValueError, SyntaxError), Image.open(path, formats=["JPEG"]) as file:
+        tables = getattr(file, "quantization", {})
+        if 0 in tables:
+            return float(np.mean(tables[0])) / max(1.0, reduction)
+    return 0.0
+
+
+def _estimates(setting: bool | Mapping[str, float]) -> dict[str, float]:
+    """Return the estimates that are given; raise an error for unsupported ones."""
+    if isinstance(setting, bool):
+        return {}
+    if not isinstance(setting, Mapping):
+        raise WrongTypeError("restore", repr(setting), "true, false, or a mapping of estimates")
+    for name, value in setting.items():
+        if name not in ESTIMATES:
+            raise ConfigError(f"restore: {name}", "unknown", f"one of {', '.join(ESTIMATES)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise WrongTypeError(f"restore: {name}", repr(value), "a number")
+        if not 0 <= value <= ESTIMATES[name]:
+            raise ConfigError(f"restore: {name}", repr(value), f"from 0 to {ESTIMATES[name]}")
+    return {name: float(value) for name, value in setting.items()}
+
+
+def _with_flat_parts(drawing: np.ndarray, filtered: np.ndarray, noise: float) -> np.ndarray:
+    """Make all paper and all ink away from edges one tone, without the specks of strong noise."""
+    reach = min(max(_SPECKS * noise, 0.03), 0.2)
+    drawing = np.where(-highest_around(-filtered, 2) > 1 - reach, 1, drawing)
+    return np.where(highest_around(filtered, 2) < reach, 0, drawing)
+
+
+def _grey(image: ImageData) -> np.ndarray | None:
+    """Return the luma of an image, shape (height, width); None if its ink has a colour."""
+    values = image.values()
+    if image.mode in ("bilevel", "rgba"):
+        return None
+    if image.mode == "grey":
+        return values[..., 0]
+    luma = values @ LUMA_WEIGHTS
+    paper = np.median(values[luma >= np.percentile(luma, 80)], axis=0)
+    relative = values / np.maximum(paper, 0.05)
+    saturation = relative.max(axis=-1) - relative.min(axis=-1)
+    return luma if np.percentile(saturation, 99) <= _MOST_SATURATION else None
+
+
+def _as_image(values: np.ndarray) -> ImageData:
+    return ImageData.from_values(values[..., None], "grey", 8)

@@ -1,0 +1,138 @@
+"""Restoring of drawings that were scanned, compressed or blurred."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import neuralfield as nf
+from neuralfield.images import ImageData, resize_image
+from neuralfield.images.degradation import estimate_degradation
+from neuralfield.images.metrics import psnr_db
+from neuralfield.images.restoring import mean_jpeg_step, restore
+from neuralfield.system.errors import ConfigError
+
+_SIDE_PX, _FACTOR = 120, 5
+
+
+def _drawing(blur_px: float = 0.0) -> np.ndarray:
+    """Return rings and bars, in which ink is 0 and paper 1; float32, shape (side, side)."""
+    side = _SIDE_PX * _FACTOR
+    y, x = (np.mgrid[:side, :side] + 0.5) / _FACTOR
+    radius = np.hypot(x - 60, y - 62)
+    is_ink = (np.abs(radius - 22) < 2.5) | (np.abs(radius - 40) < 1.2) | (radius < 9)
+    for place in range(8, 112, 12):
+        is_ink |= (np.abs(y - place - 0.13 * x) < 0.9) & (radius > 48)
+    image = (~is_ink).astype(np.float32)
+    if blur_px:
+        taps = np.arange(-4 * _FACTOR, 4 * _FACTOR + 1) / _FACTOR
+        window = np.exp(-(taps**2) / (2 * blur_px**2))
+        for _ in range(2):
+            padded = np.pad(image.T, ((0, 0), (20, 20)), "edge")
+            image = np.apply_along_axis(np.convolve, 1, padded, window / window.sum(), "valid")
+    return image.reshape(_SIDE_PX, _FACTOR, _SIDE_PX, _FACTOR).mean((1, 3)).astype(np.float32)
+
+
+def _as_image(values: np.ndarray) -> ImageData:
+    return ImageData.from_values(values[..., None], "grey", 8)
+
+
+def _scan(blur_px: float = 0.7, noise: float = 0.015) -> ImageData:
+    y, x = np.mgrid[:_SIDE_PX, :_SIDE_PX] / _SIDE_PX
+    shade = 1 + 0.06 * x - 0.04 * y
+    random = np.random.default_rng(3).normal(0, noise, (_SIDE_PX, _SIDE_PX))
+    return _as_image((0.15 + 0.73 * _drawing(blur_px)) * shade + random)
+
+
+def _db(image: ImageData) -> float:
+    return psnr_db(image.values()[..., 0], _drawing())
+
+
+def test_a_sharp_drawing_and_a_photograph_are_left_as_they_are():
+    assert restore(_as_image(_drawing())) is None
+    y, x = np.mgrid[:96, :96] / 96
+    random = np.random.default_rng(0).normal(0, 0.05, (96, 96))
+    assert restore(_as_image(0.5 + 0.3 * np.sin(7 * x + 5 * y * y) + random)) is None
+
+
+def test_a_scan_becomes_black_and_white_and_sharp():
+    scan = _scan()
+    restored = restore(scan, threads=2)
+    assert restored is not None
+    found = restored.degradation
+    assert float(np.median(found.paper)) == pytest.approx(0.89, abs=0.02)
+    assert found.ink == pytest.approx(0.15 / 0.88, abs=0.03)
+    assert found.blur_px == pytest.approx(0.7, abs=0.15)
+    assert found.noise == pytest.approx(0.015 / 0.73, abs=0.01)
+    assert str(found).startswith("a scan: paper 22")
+    stretched = np.clip((scan.values()[..., 0] - 0.15) / 0.73, 0, 1)
+    assert _db(restored.image) > psnr_db(stretched, _drawing()) + 6
+    paper = restored.image.pixels[:6, :6]
+    assert (paper >= 251).all()
+
+
+def test_noise_and_blur_alone_are_removed():
+    random = np.random.default_rng(1).normal(0, 0.03, (_SIDE_PX, _SIDE_PX))
+    for image in (_as_image(_drawing() + random), _as_image(_drawing(0.6))):
+        restored = restore(image)
+        assert restored is not None
+        assert _db(restored.image) > _db(image) + 4
+
+
+def test_results_do_not_depend_on_threads():
+    scan = _scan()
+    first, second = restore(scan, threads=1), restore(scan, threads=3)
+    assert first is not None
+    assert second is not None
+    np.testing.assert_array_equal(first.image.pixels, second.image.pixels)
+
+
+def test_estimates_can_be_given():
+    scan = _scan()
+    restored = restore(scan, {"ink": 0.1, "noise": 0.05, "blur_px": 0.9})
+    assert restored is not None
+    found = restored.degradation
+    assert (found.ink, found.noise, found.blur_px) == (0.1, 0.05, 0.9)
+    assert restore(scan, False) is None
+    with pytest.raises(ConfigError, match="blur"):
+        restore(scan, {"blur_px": 9})
+    with pytest.raises(ConfigError, match="sharpness"):
+        restore(scan, {"sharpness": 1})
+
+
+def test_the_noise_of_a_jpeg_follows_from_its_tables(tmp_path):
+    path = tmp_path / "drawing.jpg"
+    Image.fromarray(_as_image(_drawing()).pixels[..., 0]).save(path, quality=60)
+    step = mean_jpeg_step(path)
+    assert step > 2 * mean_jpeg_step(path, reduction=2.5)
+    values = np.asarray(Image.open(path), np.float32) / 255
+    error = float(np.std(values - _drawing()))
+    assert estimate_degradation(values, jpeg_step=step)[0].noise == pytest.approx(error, rel=0.6)
+    damaged = io.BytesIO(b"\xff\xd8\xff")
+    (tmp_path / "damaged.jpg").write_bytes(damaged.getvalue())
+    assert mean_jpeg_step(tmp_path / "damaged.jpg") == 0
+
+
+def test_a_fit_of_a_scan_is_of_the_restored_drawing(tmp_path, caplog):
+    path = tmp_path / "scan.png"
+    Image.fromarray(_scan().pixels[..., 0]).save(path)
+    settings = {"steps": 1, "width": 8, "hidden_layers": 1, "device": "cpu"}
+    with caplog.at_level("INFO"):
+        restored = nf.fit(path, **settings)
+    assert f"{path}: restored, because it is a scan: paper 22" in caplog.text
+    assert restored.psnr != nf.fit(path, restore=False, **settings).psnr
+
+
+@pytest.mark.parametrize("levels", [(0.0, 1.0), (0.2, 0.9)])
+def test_the_two_tone_filter_is_sharper_than_lanczos_and_keeps_the_levels(levels):
+    ink, paper = levels
+    image = _as_image(ink + (paper - ink) * _drawing())
+    enlarged = resize_image(image, 3 * _SIDE_PX, "two_tone").values()
+    assert enlarged.min() == pytest.approx(ink, abs=0.01)
+    assert enlarged.max() == pytest.approx(paper, abs=0.01)
+    greys = [
+        np.mean((values > ink + 0.1) & (values < paper - 0.1))
+        for values in (enlarged, resize_image(image, 3 * _SIDE_PX, "lanczos").values())
+    ]
+    assert greys[0] < 0.6 * greys[1]
