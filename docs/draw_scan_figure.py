@@ -15,7 +15,7 @@ from neuralfield.images import resize_image
 
 SIDE_PX, FACTOR, PANEL_PX, GAP_PX, CAPTION_PX = 200, 5, 280, 10, 22
 CROP_PX = (60, 90, 340, 370)
-STEPS = 1500
+STEPS = 1000
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     panels = {
         "the scan": np.kron(scan.pixels[..., 0], np.ones((FACTOR, FACTOR), np.uint8)),
         "the two-tone filter": resize_image(scan, size_px, "two_tone").pixels[..., 0],
-        "line_art": field.render(size_px),
+        "line_art": np.rint(255 * field.render(size_px)).astype(np.uint8),
     }
     width = len(panels) * PANEL_PX + (len(panels) - 1) * GAP_PX
     figure = Image.new("L", (width, PANEL_PX + CAPTION_PX), 255)

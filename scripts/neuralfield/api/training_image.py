@@ -76,7 +76,7 @@ def training_image(
     jpeg_step = mean_jpeg_step(path, source.width / reduced.width) if path is not None else 0.0
     restored = restore(reduced, restoration, jpeg_step=jpeg_step, threads=available_cores())
     if restored is not None:
-        log.info("%s: restored, because it is %s", path or WHERE, restored.degradation)
+        log.info("restored, because it is %s", restored.degradation)
         return TrainingImage(restored.image.values(), "grey", Kind.LINE_ART)
     values = reduced.values()
     if exact is not None and size is None and source.mode != "bilevel":
