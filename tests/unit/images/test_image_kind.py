@@ -1,5 +1,6 @@
 """Detection of an image's kind before training: line art, a page of mixed kind, or others."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -93,5 +94,5 @@ def test_a_large_image_is_known_by_all_of_its_bands(tmp_path):
         Image.fromarray(np.concatenate(pixels)).save(tmp_path / f"{name}.png")
         facts = tmp_path / f"{name}.json"
         tiling = Tiling(100, 600, 300, 8)
-        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, tiling=tiling)
+        unpack(tmp_path / f"{name}.png", tmp_path / f"{name}.npy", facts, tiling=asdict(tiling))
         assert kind_in(read_facts(facts)) == kinds[name]
