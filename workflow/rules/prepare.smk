@@ -19,9 +19,9 @@ rule resize:
     wildcard_constraints:
         image=one_of(PLAN.whole),
     priority: BEFORE_TRAININGS
-    threads: 2
     conda:
         "../envs/networks.yaml"
+    threads: 2
     resources:
         mem_mb=NEEDS.source_memory_mb,
         runtime=10,

@@ -261,12 +261,12 @@ def test_what_the_workflow_has_measured_of_a_network_is_its_psnr(tmp_path):
 
 def test_to_svg_checks_its_arguments(tmp_path):
     field = make_field(VARIANTS[0])
-    for path, arguments, found in (
-        ("drawing.png", {}, "a name that ends in .svg"),
-        ("drawing.svg", {"tolerance": 0}, "tolerance: 0"),
-        ("drawing.svg", {"tolerance": float("nan")}, "tolerance: nan"),
-        ("missing/drawing.svg", {}, "existing folder"),
+    for path, tolerance, found in (
+        ("drawing.png", 0.05, "a name that ends in .svg"),
+        ("drawing.svg", 0, "tolerance: 0"),
+        ("drawing.svg", float("nan"), "tolerance: nan"),
+        ("missing/drawing.svg", 0.05, "existing folder"),
     ):
         with pytest.raises(ValueError, match=found):
-            field.to_svg(tmp_path / path, **arguments)
+            field.to_svg(tmp_path / path, tolerance=tolerance)
     assert list(tmp_path.iterdir()) == []

@@ -30,7 +30,7 @@ def _drawing(blur_px: float = 0.0) -> np.ndarray:
         window = np.exp(-(taps**2) / (2 * blur_px**2))
         for _ in range(2):
             padded = np.pad(image.T, ((0, 0), (20, 20)), "edge")
-            image = np.apply_along_axis(np.convolve, 1, padded, window / window.sum(), "valid")
+            image = np.stack([np.convolve(row, window / window.sum(), "valid") for row in padded])
     return image.reshape(_SIDE_PX, _FACTOR, _SIDE_PX, _FACTOR).mean((1, 3)).astype(np.float32)
 
 

@@ -37,8 +37,8 @@ def run(main, log: Path, others=None, **files) -> int:
         config={},
         threads=2,
     )
-    log = logging.getLogger()
-    before = list(log.handlers)
+    root = logging.getLogger()
+    before = list(root.handlers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["__main__"], "snakemake", job, raising=False)
         try:
@@ -46,8 +46,8 @@ def run(main, log: Path, others=None, **files) -> int:
         except SystemExit as left:
             return int(left.code or 0)
         finally:
-            for handler in set(log.handlers) - set(before):
-                log.removeHandler(handler)
+            for handler in set(root.handlers) - set(before):
+                root.removeHandler(handler)
                 with contextlib.suppress(OSError):
                     handler.close()
     return 0
