@@ -35,9 +35,9 @@ def run_job(
     """Call a script's ``main`` for the job that Snakemake has put into the script.
 
     Each parameter of `main` gets what `arguments_of` has under the same name; `others` returns
-    arguments that need more. A job that requests a
-    GPU uses it exclusively, and a job that requests only GPU memory shares a GPU. Log records
-    and warnings go to the job's log file, and checksums of its outputs to a file beside it.
+    arguments that need more. A job that requests a GPU uses it exclusively, and a job that requests
+    only GPU memory shares a GPU. Log records and warnings go to the job's log file, and checksums
+    of its outputs to a file beside it.
 
     A `NeuralfieldError` is reported as one line in the log and on the terminal; the traceback of
     any other exception goes to the log. If the job fails, the process exits with one of the exit

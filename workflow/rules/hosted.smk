@@ -29,8 +29,7 @@ def unpacked(address):
             path = unfinished / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content + b"\n")  # which Git's output is stripped of
-            os.utime(
-                path, (1e9, 1e9)
-            )  # jobs do not run again because a script is newer than results
+            # an old time, so that no job runs again because its script is newer than its results
+            os.utime(path, (1e9, 1e9))
         os.replace(unfinished, folder)
     return folder
