@@ -80,7 +80,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("small"))
     del workspace.settings["fields"]["plain"]
     workspace.settings["timelapse"]["formats"] = []
-    workspace.settings["training"] |= {"steps": 5000}  # enough for a progress bar
+    # long enough for a progress bar on any machine
+    workspace.settings["training"] |= {"budget": 4}
     return workspace
 
 
@@ -156,7 +157,8 @@ def test_ctrl_c_leaves_the_terminal_in_order(workspace: Workspace):
     assert last in "\n\r" and "[?25" not in written
 
 
-def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
+def test_ctrl_c_during_the_imports_of_a_job_ends_the_run(workspace: Workspace):
+    """Python may show where it was; the same command makes everything."""
     sent = []
 
     def interrupt(written: str, group: int) -> None:
@@ -172,4 +174,5 @@ def test_ctrl_c_during_the_imports_of_a_job_is_quiet(workspace: Workspace):
 
     code, written = run_on_a_terminal(workspace, EVALUATED, watch=interrupt)
     assert code == 1 and "Not finished:" in written
-    assert not re.search("Traceback|KeyboardInterrupt", written), written
+    code, written = run_on_a_terminal(workspace, EVALUATED)
+    assert code == 0 and workspace.path(EVALUATED).exists(), written
