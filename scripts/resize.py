@@ -37,7 +37,7 @@ def main(
     mode: str = "auto",
     threshold: float = 0.5,
     filter: str = "box",
-    restore: bool | Mapping[str, float] | None = None,
+    restore: bool | Mapping[str, float] = True,
     max_megapixels: float = 100.0,
     threads: int = 1,
     report: Report = log.info,
@@ -47,7 +47,7 @@ def main(
     """Reduce an image, and describe the source and the result.
 
     For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
-    an image above `max_megapixels` is refused. For `restore`, where None stands for true, see
+    an image above `max_megapixels` is refused. For `restore` see
     `neuralfield.images.restoring.restore`. `report` is called with a message about conversions of
     colours, with one about a restored drawing and, with `say_kind`, with a message about the kind
     of image, which determines settings that are ``auto``. A preset named by the user is reported
@@ -58,7 +58,7 @@ def main(
     reduced = resize_image(source, size, filter, threshold, mode=mode)
     restored = restoring.restore(
         reduced,
-        restore if restore is not None else True,
+        restore,
         jpeg_step=restoring.mean_jpeg_step(image, source.width / reduced.width),
         threads=threads,
     )
@@ -80,7 +80,6 @@ if __name__ == "__main__":
     run_job(
         main,
         lambda job: {
-            "threads": job.threads,
             "say_kind": job.wildcards.image == job.config.get("own_image"),
             "named_preset": job.config.get("named_preset"),
         },

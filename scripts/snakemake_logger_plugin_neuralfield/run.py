@@ -88,9 +88,9 @@ class Run:
         lines = [f"  {name}: {_planned(jobs)}" for name, jobs in sorted(groups.items())]
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES - 1 :] = [f"  and {len(lines) - _MOST_LINES + 1:,} more"]
-        told = "This was a dry run. `snakemake -n --verbose` lists every job with its files."
+        note = "This was a dry run. `snakemake -n --verbose` lists every job with its files."
         end = ":" if lines else "."
-        return "\n".join([f"Would run {count(self.total, 'job')}{end}", *lines, told])
+        return "\n".join([f"Would run {count(self.total, 'job')}{end}", *lines, note])
 
     def _start(self, number: int, job: Job) -> None:
         if self.failed.pop(number, None) is None:  # else Snakemake tries it again

@@ -16,7 +16,7 @@ _ONE_CORE = {"_cores": 1.0, "_nodes": 1.0}
 
 
 class TimeLeft:
-    """What is known about the seconds of jobs.
+    """Estimates the time left from the durations of jobs.
 
     Parameters
     ----------

@@ -42,10 +42,16 @@ def test_defaults_are_filled_in(written):
         "mode": "auto",
         "threshold": 0.5,
         "filter": "box",
+        "restore": True,
     }
     assert settings["fields"]["siren"]["omega_0"] == 30
     assert settings["training"]["optimizer"] == "adam"
     assert settings["max_megapixels"] == 100
+
+
+def test_estimates_of_a_degradation_are_kept_as_they_are(written):
+    written["images"]["tiny"]["restore"] = {"noise": 0.02}
+    assert read(written)["images"]["tiny"]["restore"] == {"noise": 0.02}
 
 
 def test_a_network_may_change_its_training(written):

@@ -30,9 +30,9 @@ def resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def with_defaults(value: Any, rule: Mapping[str, Any]) -> Any:
     """Return a copy of a valid value in which missing keys have the defaults of their own rules."""
-    if not isinstance(value, Mapping):
-        return copy.deepcopy(value)
     rule = resolved(rule)
+    if not isinstance(value, Mapping) or "anyOf" in rule:  # alternatives have no defaults inside
+        return copy.deepcopy(value)
     if "allOf" in rule:  # a network: the rules depend on its type
         rule = read_schema()["$defs"][value["type"]]
     filled = {}

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from neuralfield.images.resizing import resize_channel
 
@@ -20,7 +19,7 @@ _TILE_PX, _MARGIN_PX = 128, 16
 """Side of the parts that are fitted on their own, and how far they extend over their neighbours."""
 
 _CONTRAST = 6.0
-"""Slope of the first drawing's contours, as a multiple of the image's."""
+"""Gradient of the first drawing at contours, as a multiple of the image's."""
 
 _LEARNING_RATE, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-3
 
@@ -41,7 +40,7 @@ def fit_contours(image: np.ndarray, blur_px: float, splines: Splines, threads: i
     """Return the drawing behind an image, reduced to the image's size by the box filter.
 
     `image` is float32, shape (height, width); ink is 0 and paper 1. Results do not depend on the
-    number of threads.
+    number of threads, if the BLAS takes one core for each product.
     """
     height, width = image.shape
     found = np.empty(image.shape, np.float32)
@@ -57,7 +56,7 @@ def fit_contours(image: np.ndarray, blur_px: float, splines: Splines, threads: i
         found[tuple(kept)] = _fit(image[tuple(window)], blur_px, splines)[tuple(inside)]
 
     corners = [(y, x) for y in range(0, height, _TILE_PX) for x in range(0, width, _TILE_PX)]
-    with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fit_tile, corners))
     return found
 
@@ -69,24 +68,20 @@ def _fit(image: np.ndarray, blur_px: float, splines: Splines) -> np.ndarray:
     above, beside = (_blurred_means(side, blur_px) for side in image.shape)
     first = resize_channel(np.ascontiguousarray(image), (sides[1], sides[0]), "lanczos") - 0.5
     weights = (first * np.float32(_CONTRAST / splines.steepness)).astype(np.float32)
-    slope, mean, square = (
-        np.float32(splines.steepness),
-        np.zeros_like(weights),
-        np.zeros_like(weights),
-    )
+    steepness = np.float32(splines.steepness)
+    mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(splines.steps):
-        drawing = _sigmoid(slope * (down @ weights @ across.T))
+        drawing = _sigmoid(steepness * (down @ weights @ across.T))
         error = above @ drawing @ beside.T - image
         back = (above.T @ error @ beside) * drawing * (1 - drawing)
-        gradient = down.T @ back @ across * (slope * np.float32(splines.per_px**2))
+        gradient = down.T @ back @ across * (steepness * np.float32(splines.per_px**2))
         mean += np.float32(1 - _BETA1) * (gradient - mean)
         square += np.float32(1 - _BETA2) * (gradient**2 - square)
         rate = _LEARNING_RATE * min(1, 2 * (1 - step / splines.steps)) / (1 - _BETA1 ** (step + 1))
         scale = np.float32(1 / (1 - _BETA2 ** (step + 1)))
         weights -= np.float32(rate) * mean / (np.sqrt(square * scale) + np.float32(_EPSILON))
-    drawing = _sigmoid(slope * (down @ weights @ across.T))
-    means = drawing.reshape(image.shape[0], _FINE, image.shape[1], _FINE).mean(axis=(1, 3))
-    return means
+    drawing = _sigmoid(steepness * (down @ weights @ across.T))
+    return drawing.reshape(image.shape[0], _FINE, image.shape[1], _FINE).mean(axis=(1, 3))
 
 
 def _sigmoid(z: np.ndarray) -> np.ndarray:

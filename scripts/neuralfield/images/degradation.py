@@ -75,7 +75,7 @@ class Degradation:
 
     @property
     def is_none(self) -> bool:
-        """Whether the drawing is as it was made: sharp, free of noise, and its paper even."""
+        """Whether the drawing is sharp and free of noise, and its paper is even."""
         return not self.is_noisy and not self.blur_px and float(np.ptp(self.paper)) == 0
 
     def normalised(self, values: np.ndarray) -> np.ndarray:
@@ -219,8 +219,8 @@ def _variances(image: np.ndarray, reach: int = 4) -> tuple[np.ndarray, np.ndarra
     """Return the variances of the blur at the lines and at the edges in the rows of an image."""
     profiles = sliding_window_view(image, 2 * reach + 1, axis=1)
     down, across = (
-        (sliding_window_view(slope, 2 * reach + 1, axis=1) ** 2).sum(-1)
-        for slope in np.gradient(image)
+        (sliding_window_view(derivative, 2 * reach + 1, axis=1) ** 2).sum(-1)
+        for derivative in np.gradient(image)
     )
     uprightness = across / (across + down + 1e-9)
     is_upright = uprightness > 0.9

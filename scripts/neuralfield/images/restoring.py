@@ -16,6 +16,7 @@ from neuralfield.images.degradation import (
 )
 from neuralfield.images.image import LUMA_WEIGHTS, ImageData
 from neuralfield.images.kind import ToneCount
+from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
 ESTIMATES = {"ink": 0.9, "noise": 0.5, "blur_px": 3.0}
@@ -73,6 +74,14 @@ def restore(
     values = None if setting is False else _grey(image)
     if values is None or min(values.shape) < _LEAST_PX or values.size > _MOST_PIXELS:
         return None
+    with limit_blas_to_one_core():  # otherwise sums would depend on the number of cores
+        return _restored(values, given, jpeg_step, threads)
+
+
+def _restored(
+    values: np.ndarray, given: Mapping[str, float], jpeg_step: float, threads: int
+) -> Restored | None:
+    """Restore values of shape (height, width); see `restore`."""
     found, filtered = estimate_degradation(values, jpeg_step=jpeg_step, **given)
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
     if found.is_none or is_unlike:
