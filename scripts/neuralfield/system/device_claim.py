@@ -22,6 +22,7 @@ LOCK_FOLDER = Path(tempfile.gettempdir()) / "neuralfield-cards"
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 0.5
+_SECONDS_BETWEEN_TURNS = 0.01
 _PART_MB = 1000
 """The memory of a GPU that one lock file stands for."""
 
@@ -93,8 +94,8 @@ def _reserve_memory(gpu: str, need_mb: int) -> bool:
     _make_shared(LOCK_FOLDER)
     locked: list[IO[str]] = []
     # one process at a time, so that two do not get half of what they need
-    if (turn := _lock(LOCK_FOLDER / f"{gpu}.turn")) is None:
-        return False
+    while (turn := _lock(LOCK_FOLDER / f"{gpu}.turn")) is None:
+        time.sleep(_SECONDS_BETWEEN_TURNS)
     with turn:
         for part in range(parts):
             if len(locked) * _PART_MB < need_mb:
