@@ -1,9 +1,9 @@
-"""Images as functions of position, to evaluate, render, differentiate, save and export."""
+"""Images as functions of position, to render, save and export."""
 
 import html
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 
 from neuralfield.api.arguments import (
     argument_names,
-    positions_on_device,
     render_sides,
     require,
     require_output,
@@ -21,28 +20,23 @@ from neuralfield.api.arguments import (
     require_positive,
     require_samples,
 )
-from neuralfield.api.derivatives import derivatives
+from neuralfield.api.image_function import ImageFunction
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.api.training_image import training_image
-from neuralfield.fields import CoordinateNetwork, describe_field
-from neuralfield.images.coordinates import WHOLE, Box, axis_centres, extent, grid
+from neuralfield.fields import CoordinateNetwork
+from neuralfield.images.coordinates import WHOLE, Box
 from neuralfield.images.metrics import as_seen, psnr_db
 from neuralfield.rendering.render import render, render_to_png
 from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX, field_svg
 from neuralfield.system.checkpoint import list_snapshots
-from neuralfield.system.device import HOST, Array, Device, available_cores, select_device
-from neuralfield.system.errors import (
-    InputError,
-    MissingPackageError,
-)
+from neuralfield.system.device import HOST, available_cores, select_device
+from neuralfield.system.errors import InputError, MissingPackageError
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.training.history import History
 
 if TYPE_CHECKING:
     import torch
-
-_BLOCK_POINTS = {"cpu": 1 << 12, "gpu": 1 << 18}
 
 _MOST_SHOWN_PARAMETERS = 500_000
 """Maximum number of parameters of a network for which notebooks show the viewer.
@@ -51,7 +45,7 @@ For a larger network they show a render, because the viewer would add megabytes 
 """
 
 
-class ImageField:
+class ImageField(ImageFunction):
     """An image as a function of position, returned by `neuralfield.fit` and `neuralfield.load`.
 
     Positions are (x, y), with x to the right, y down and (0, 0) at the centre of the image. The
@@ -90,34 +84,9 @@ class ImageField:
         checkpoints: Path | None = None,
         measured_db: float | None = None,
     ) -> None:
-        self.model, self.device, self.history = model, device, history or {}
+        super().__init__(model)
+        self.device, self.history = device, history or {}
         self.image, self.checkpoints, self._measured_db = image, checkpoints, measured_db
-        self._networks: dict[tuple[str, str], Any] = {}
-
-    @property
-    def width(self) -> int:
-        """Width of the training image in pixels."""
-        return self.model.width
-
-    @property
-    def height(self) -> int:
-        """Height of the training image in pixels."""
-        return self.model.height
-
-    @property
-    def channels(self) -> int:
-        """Number of values at each position: 1 for grey, 3 for RGB, 4 for RGB with alpha."""
-        return self.model.channels
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All settings of the network, with its ``type``."""
-        return describe_field(self.model.settings)
-
-    @property
-    def parameter_count(self) -> int:
-        """The number of trainable parameters."""
-        return self.model.parameter_count
 
     @property
     def residual(self) -> np.ndarray | None:
@@ -154,111 +123,6 @@ class ImageField:
             found = f"an image of {channels} channel{'s' * (channels != 1)}"
             raise InputError("image", found, f"{self.channels}, as the field has")
         return psnr_db(as_seen(render(self.model, width, height, **self._place)), as_seen(values))
-
-    def coordinates(
-        self, size: int | Sequence[int] | None = None, *, box: Box = WHOLE
-    ) -> np.ndarray:
-        """Return the positions of the pixel centres of a render.
-
-        Parameters
-        ----------
-        size, box
-            As in `render`.
-
-        Returns
-        -------
-        ndarray of float64, shape (height, width, 2)
-        """
-        width, height = render_sides(self.model, size, box)
-        half_width, half_height = extent(self.width, self.height)
-        columns = axis_centres(np, width, half_width, box[0], box[2])
-        rows = axis_centres(np, height, half_height, box[1], box[3])
-        return grid(columns, rows).reshape(height, width, 2)
-
-    def __call__(self, xy: Any) -> Array:
-        """Return the network's values at positions.
-
-        The `residual`, which `render` adds if the field has one, is not included.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-            A NumPy or CuPy array, or anything that `numpy.asarray` accepts.
-
-        Returns
-        -------
-        array, shape (..., channels)
-            An array of the same library as `xy`, in the precision of the training. Values are not
-            clipped: they may lie slightly outside [0, 1].
-
-        Raises
-        ------
-        ValueError
-            The last axis does not have length 2, or `xy` contains NaN or infinity.
-        TypeError
-            `xy` is not numeric.
-        """
-        return self._evaluated(xy, self.model.dtype, lambda network, at: network(at).data)
-
-    def gradient(self, xy: Any) -> Array:
-        """Return the derivatives of the values with respect to x and y, in float64.
-
-        They are exact derivatives of the network, not finite differences. Lengths are in the units
-        of `xy`: half the longer side of the image.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-
-        Returns
-        -------
-        array, shape (..., channels, 2)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for a call.
-        """
-        return self._evaluated(xy, "float64", lambda network, at: derivatives(network, at)[0], 2)
-
-    def laplacian(self, xy: Any) -> Array:
-        """Return the Laplacian: the sum of the second derivatives by x and y, in float64.
-
-        It is 0 almost everywhere for networks whose values are linear in x and in y between edges
-        and kinks: hashgrid, and mlp with relu.
-
-        Parameters
-        ----------
-        xy : array, shape (..., 2)
-
-        Returns
-        -------
-        array, shape (..., channels)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for a call.
-        """
-        return self._evaluated(
-            xy, "float64", lambda network, at: derivatives(network, at)[1].sum(axis=-1)
-        )
-
-    def _evaluated(
-        self, xy: Any, dtype: str, function: Callable[[CoordinateNetwork, Array], Array], *axes: int
-    ) -> Array:
-        """Apply a function of the network and of positions to blocks of positions.
-
-        The result has the shape (..., channels, *axes).
-        """
-        points, device = positions_on_device(xy, dtype)
-        network, flat = self._network(device, dtype), points.reshape(-1, 2)
-        values = device.xp.empty((len(flat), self.channels, *axes), dtype)
-        size = _BLOCK_POINTS[device.kind]
-        for start in range(0, len(flat), size):
-            rows = slice(start, start + size)
-            values[rows] = function(network, flat[rows])
-        return values.reshape(*points.shape[:-1], self.channels, *axes)
 
     def render(
         self,
@@ -346,13 +210,6 @@ class ImageField:
     def _place(self) -> dict[str, Any]:
         """The device and the number of CPU cores that compute renders."""
         return {"device": select_device(self.device), "threads": available_cores()}
-
-    def _network(self, device: Device, dtype: str) -> CoordinateNetwork:
-        """Return the network on a device; it is created once per device and precision."""
-        key = device.kind, dtype
-        if key not in self._networks:
-            self._networks[key] = self.model.network(device, dtype)
-        return self._networks[key]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the network to a file, in the format of the workflow's ``model.safetensors``.
