@@ -15,17 +15,7 @@ from neuralfield.images import (
 from neuralfield.images.colour import Report, log
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
-
-_KINDS = {
-    Kind.LINE_ART: ("line art, because nearly all of it is black or white", "line_art"),
-    Kind.GREY_LINES: ("grey lines, because nearly all of it is paper and lines", "line_art"),
-    Kind.MIXED: (
-        "a page of mixed kind, because it has a background of paper, but also many other tones",
-        "quality",
-    ),
-    Kind.PHOTOGRAPH: ("a photograph, because little of it is paper or ink", "quality"),
-}
-"""A description of each kind of image, and the preset that suits it."""
+from neuralfield.tasks.image.presets import SUITABLE
 
 
 def main(
@@ -69,7 +59,7 @@ def main(
     write_image(resized, reduced)
     write_facts(facts, source, reduced, kind)
     if say_kind:
-        kind, preset = _KINDS[kind_in(read_facts(facts))]
+        kind, preset = SUITABLE[kind_in(read_facts(facts))]
         if named_preset:
             report(f"{image}: trained with preset={named_preset}, as requested")
         else:

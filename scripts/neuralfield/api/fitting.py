@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from neuralfield.api.image_field import ImageField
 from neuralfield.api.run_training import Callback, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.fields import FIELDS, suggested_learning_rate
+from neuralfield.images.colour import log
 from neuralfield.system.errors import (
     ConfigError,
     UnknownSettingError,
@@ -23,7 +25,7 @@ from neuralfield.system.errors import (
 )
 from neuralfield.system.settings import AUTO, any_of, settings_of
 from neuralfield.tasks.image.image_task import ImageTask
-from neuralfield.tasks.image.presets import PRESETS, read_preset
+from neuralfield.tasks.image.presets import PRESETS, SUITABLE, read_preset
 from neuralfield.tasks.image_fit import settings_for
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.tasks.training_settings import (
@@ -77,8 +79,9 @@ def fit(
         Duration of the training, in place of `steps`: some steps are timed to find how many steps
         fit in it. The default is the preset's time limit for CPUs, if it has one.
     preset : str, optional
-        Ready-made settings: "fast", "line_art" for drawings, "quality" for photographs; "original"
-        is the network that was first fitted to the lion cub.
+        Ready-made settings: "fast", "line_art" for drawings, "quality" for photographs, and "auto"
+        for whichever of the two suits the image; "original" is the network that was first fitted to
+        the lion cub.
     device : {"auto", "cpu", "gpu"}
     seed : int
         Seed of all random numbers. The same seed gives the same network, bit for bit.
@@ -140,13 +143,16 @@ def fit(
     """
     if callback is not None and not callable(callback):
         raise WrongTypeError("callback", repr(callback), "a function that takes a dict")
-    if steps is not None:
-        settings = {"steps": steps, **settings}
-    network, training = _chosen(field, preset, seed, settings)
-    _set_budget(training, steps, seconds)
+    # before the image is read, so that mistakes are reported at once
+    chosen = partial(_chosen, field, seed=seed, steps=steps, seconds=seconds, settings=settings)
+    network, training = chosen("quality" if preset == AUTO else preset)
     source = training_image(
         image, mode=mode, size=size, max_megapixels=max_megapixels, restoration=restore
     )
+    if preset == AUTO:
+        description, suitable = SUITABLE[source.kind]
+        log.info("fitted by the preset %s, as %s", suitable, description)
+        network, training = chosen(suitable)
     settings_of_both = settings_for(source.mode, source.kind, network, training)
     task = ImageTask(source.values, source.mode, *settings_of_both)
     execution = {name: training[name] for name in HOW_AND_WHERE if name in training}
@@ -161,13 +167,18 @@ def fit(
 def _chosen(
     field: str | Mapping[str, Any] | None,
     preset: str | None,
+    *,
     seed: int,
+    steps: int | None,
+    seconds: float | None,
     settings: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of the network, and those of its training and the execution.
 
     They include the defaults of config files.
     """
+    if steps is not None:
+        settings = {"steps": steps, **settings}
     given = _network(field, preset)
     own_training = given.pop("training", {})
     of_network, of_training = _grouped(settings, given["type"])
@@ -176,6 +187,7 @@ def _chosen(
     training = usual | own_training | {"random_seed": plain(seed)} | of_training
     if training["learning_rate"] == AUTO:
         training["learning_rate"] = suggested_learning_rate(network)
+    _set_budget(training, steps, seconds)
     return network, training
 
 
@@ -203,7 +215,7 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
         given = {"type": _USUAL_FIELD, **given}
         _require_known("field", given["type"], tuple(FIELDS))
         return given
-    _require_known("preset", preset, PRESETS)
+    _require_known("preset", preset, (*PRESETS, AUTO))
     network = read_preset(preset)
     if given and given != {"type": network["type"]}:
         found = f"{preset!r} with the field {field!r}"

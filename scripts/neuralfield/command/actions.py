@@ -16,8 +16,8 @@ from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
 from neuralfield.images.image import usual_size_px
 from neuralfield.images.image_file import image_size
-from neuralfield.images.kind import Kind
 from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.settings import AUTO
 
 _MODEL_NAME = "model.safetensors"
 
@@ -127,8 +127,7 @@ def _fitted(chosen: Namespace) -> "nf.ImageField":
     image = Path(chosen.image)
     size = chosen.train_size or usual_size_px(*image_size(image))
     folder = Path(chosen.folder or f"{image.stem}.field")
-    with _options_named(_OPTIONS_OF_FIT):
-        preset = _preset(chosen, size)
+    preset = chosen.preset or (None if chosen.field else AUTO)
     same_names = ("field", "steps", "seconds", "seed", "device")
     options: dict[str, Any] = {name: getattr(chosen, name) for name in same_names}
     options |= {"preset": preset, "size": size, "folder": folder, "progress": sys.stderr.isatty()}
@@ -142,7 +141,7 @@ def _fitted(chosen: Namespace) -> "nf.ImageField":
         field = nf.fit(image, **options, **dict(chosen.set))
     steps, seconds = field.history["step"][-1], field.history["seconds"][-1]
     print(
-        f"{folder / _MODEL_NAME}: {preset or field.settings['type']},"
+        f"{folder / _MODEL_NAME}: {field.settings['type']},"
         f" {field.parameter_count:,} parameters, fitted to {field.width} x {field.height} pixels"
         f" in {steps:,.0f} steps and {seconds:.1f} s: {_level(field)}",
         flush=True,
@@ -200,18 +199,6 @@ def _progress_lines(image: Path) -> Callable[[dict[str, float]], None]:
             print(text, file=sys.stderr, flush=True)
 
     return report
-
-
-def _preset(chosen: Namespace, size: int | None) -> str | None:
-    """Return the requested preset; if there is none, the preset for the kind of the image."""
-    if chosen.preset not in (None, "auto") or (chosen.field and not chosen.preset):
-        return chosen.preset
-    from neuralfield.api.training_image import training_image
-
-    reading = {key: value for key, value in chosen.set if key in ("mode", "max_megapixels")}
-    restoration = dict(chosen.set).get("restore", True)
-    kind = training_image(chosen.image, size=size, restoration=restoration, **reading).kind
-    return "line_art" if kind in (Kind.LINE_ART, Kind.GREY_LINES) else "quality"
 
 
 def _render(field: "nf.ImageField", output: Path, chosen: Namespace) -> None:

@@ -82,15 +82,26 @@ def test_a_fit_has_the_bytes_of_the_workflow(tmp_path, field, training):
     assert nf.load(tmp_path / "own").history["loss"].tolist() == found.history["loss"].tolist()
 
 
+def test_a_preset_that_suits_the_image_is_chosen(caplog):
+    photo = np.random.default_rng(0).uniform(0, 1, (24, 24))
+    training: Any = {"preset": "auto", "steps": 1, "device": "cpu"}
+    for image, name in ((np.eye(24), "line_art"), (photo, "quality")):
+        with caplog.at_level("INFO"):
+            field = nf.fit(image, **training)
+        assert f"fitted by the preset {name}" in caplog.text
+        assert field.parameter_count == nf.fit(image, **training | {"preset": name}).parameter_count
+
+
 @pytest.mark.parametrize("name", [*PRESETS, *FIELDS])
 def test_settings_are_those_of_the_config(tmp_path, name):
     shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
     Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
+    given: Any = {"seed": 0, "steps": None, "seconds": None, "settings": {}}
     if name in PRESETS:
-        chosen, of_training = _chosen(None, name, 0, {})
+        chosen, of_training = _chosen(None, name, **given)
         expected = read(shipped | {"preset": name})
     else:
-        chosen, of_training = _chosen(name, None, 0, {})
+        chosen, of_training = _chosen(name, None, **given)
         expected = read(shipped | {"fields": {name: {"type": name}}})
     network = dict(expected["fields"][name])
     training = of_the_training(network.pop("training"))

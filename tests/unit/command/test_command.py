@@ -31,8 +31,10 @@ def photo(tmp_path, monkeypatch):
 def test_an_image_is_fitted_and_rendered(photo, capsys):
     arguments = ["photo.jpg", "--size", "90", "--steps", "3", *TINY]
     main(arguments)
-    fitted, rendered = capsys.readouterr().out.splitlines()
-    assert fitted.startswith("photo.field/model.safetensors: quality, ")
+    shown = capsys.readouterr()
+    assert "photo.jpg: fitted by the preset quality, as a photograph" in shown.err
+    fitted, rendered = shown.out.splitlines()
+    assert fitted.startswith("photo.field/model.safetensors: siren, ")
     assert "256 x 171 pixels in 3 steps" in fitted
     assert rendered == "photo_90.png: 90 x 60 pixels"
     assert Image.open("photo_90.png").size == (90, 60)
@@ -68,8 +70,8 @@ def test_info_describes_networks_of_tables_and_classifiers(tmp_path, capsys):
 
 def test_the_time_is_told_before_a_training_for_a_time(photo, capsys):
     main(["fit", "photo.jpg", "--seconds", "1", *TINY])
-    first, *_ = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"photo\.jpg: about .*: [\d,]+ steps of [\d,]+ pixels", first)
+    _, about, *_ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"photo\.jpg: about .*: [\d,]+ steps of [\d,]+ pixels", about)
 
 
 def test_without_a_terminal_progress_is_printed_in_lines(photo, capsys, monkeypatch):
@@ -178,7 +180,7 @@ def test_ctrl_c_saves_the_state_and_the_same_command_goes_on(photo, capsys):
     process.send_signal(signal.SIGINT)
     _, shown = process.communicate("go on\n", timeout=PATIENCE_S)
     assert process.returncode == 130, shown
-    assert shown.count("\n") == 1 and "run the same command again to resume" in shown
+    assert "run the same command again to resume" in shown.splitlines()[1], shown
     main(command)
     assert "resuming from the state saved after step" in capsys.readouterr().err
     main([*command, "--folder", "whole"])

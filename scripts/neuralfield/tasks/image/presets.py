@@ -3,9 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from neuralfield.images.kind import Kind
+
 _FOLDER = Path(__file__).parents[2] / "presets"
 
 PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+SUITABLE = {
+    Kind.LINE_ART: ("line art, because nearly all of it is black or white", "line_art"),
+    Kind.GREY_LINES: ("grey lines, because nearly all of it is paper and lines", "line_art"),
+    Kind.MIXED: (
+        "a page of mixed kind, because it has a background of paper, but also many other tones",
+        "quality",
+    ),
+    Kind.PHOTOGRAPH: ("a photograph, because little of it is paper or ink", "quality"),
+}
+"""A description of each kind of image, and the preset that suits it."""
 
 
 def read_preset(name: str) -> dict[str, Any]:
