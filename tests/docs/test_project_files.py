@@ -8,7 +8,7 @@ import yaml
 from workspace import ROOT
 
 import neuralfield
-from neuralfield.engines.cpu.kernels import KernelCache
+from neuralfield.system.compiled_kernels import KernelCache
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

@@ -11,8 +11,7 @@ from failing_files import in_a_child
 from numba.core import config as numba_config
 from small_disk import small_disk
 
-from neuralfield.engines.cpu import kernels
-from neuralfield.engines.cpu.kernels import KernelCache
+from neuralfield.system.compiled_kernels import KernelCache, cache_folders
 from neuralfield.system.kernel_cache import KernelStore, import_cupy, private_folders
 
 CODE = bytes(range(256)) * 40
@@ -123,11 +122,11 @@ def test_a_private_folder_is_the_user_s_alone(tmp_path, monkeypatch):
 def test_folders_that_are_asked_for_come_first(tmp_path, monkeypatch):
     monkeypatch.setenv("NEURALFIELD_CACHE_DIR", str(tmp_path / "asked"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    asked, home, *_ = kernels.cache_folders()
+    asked, home, *_ = cache_folders("kernels")
     assert (asked.parent, home.parent) == (tmp_path / "asked", tmp_path / "home/neuralfield")
     monkeypatch.delenv("NEURALFIELD_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")  # as for a user without a home
-    assert all(folder.is_absolute() for folder in kernels.cache_folders())
+    assert all(folder.is_absolute() for folder in cache_folders("kernels"))
 
 
 def triple(x):
