@@ -9,7 +9,7 @@ import neuralfield
 
 PACKAGE = Path(neuralfield.__file__).parent
 LAYERS = [
-    *("system", "nn", "images", "fields", "tasks", "engines"),
+    *("system", "nn", "images", "coding", "fields", "tasks", "engines"),
     *("training", "rendering", "viewing", "api", "command"),
 ]
 

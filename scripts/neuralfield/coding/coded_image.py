@@ -1,0 +1,141 @@
+"""An image as the integers of a file: latents, and the weights of the three small networks.
+
+All values between layers are integers in steps of 2^-8, clamped to 16 bits. A layer with integer
+weights w in steps of 2^-p and biases b in steps of 2^-q computes
+
+    clamp((sum(w x) + b 2^(8 + p - q) + 2^(p - 1)) >> p, -32767, 32767)
+
+in 32 bits; `Layer` guarantees that no sum of products of such values overflows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from neuralfield.coding.context import INPUTS, MOST_GRIDS, grid_shapes
+
+VALUE_BITS = 8
+LARGEST_VALUE = 2**15 - 1
+"""Values between layers are integers of at most this size, in steps of 2 ** -VALUE_BITS."""
+
+WHITE = 64.0
+"""Value of the synthesis for white; black is 0. The levels are value * 255 / WHITE, rounded."""
+
+LARGEST_LATENT = 64
+LARGEST_WEIGHT = 2047
+MOST_STEP_BITS = 15
+MOST_HIDDEN, MOST_RESIDUALS = 64, 4
+
+FILTER_TAPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Integer weights of a layer; see this module. Raises ValueError if a sum could overflow."""
+
+    weights: np.ndarray  # int32, shape (outputs, inputs), of at most `LARGEST_WEIGHT` in size
+    bias: np.ndarray  # int32, shape (outputs,); shape (0,) for filters, which have no bias
+    weight_bits: int  # the step of the weights is 2 ** -weight_bits; from 0 to `MOST_STEP_BITS`
+    bias_bits: int  # the step of the biases; at most 8 + weight_bits
+
+    def __post_init__(self) -> None:
+        for values, bits in ((self.weights, self.weight_bits), (self.bias, self.bias_bits)):
+            if not 0 <= bits <= MOST_STEP_BITS or values.dtype != np.int32:
+                raise ValueError(f"{values.dtype} in steps of 2^-{bits} are not those of a layer")
+            if values.size and abs(values).max() > LARGEST_WEIGHT:
+                raise ValueError(f"a weight of more than {LARGEST_WEIGHT} steps")
+        if self.bias_bits > VALUE_BITS + self.weight_bits:
+            raise ValueError("the step of biases is smaller than that of sums")
+        sums = abs(self.weights).astype(np.int64).sum(axis=1) << 15
+        if self.bias.size:
+            sums += abs(self.shifted_bias)
+        if sums.size and sums.max() >= 2**31:
+            raise ValueError("weights whose sums need more than 32 bits")
+
+    @classmethod
+    def rounded(
+        cls, weights: np.ndarray, bias: np.ndarray, weight_bits: int, bias_bits: int
+    ) -> "Layer":
+        """Round float weights, shape (outputs, inputs), and biases to multiples of the steps."""
+        rounded = [
+            np.rint(np.clip(values * 2.0**bits, -LARGEST_WEIGHT, LARGEST_WEIGHT)).astype(np.int32)
+            for values, bits in ((weights, weight_bits), (bias, bias_bits))
+        ]
+        return cls(rounded[0], rounded[1], weight_bits, bias_bits)
+
+    @cached_property
+    def shifted_bias(self) -> np.ndarray:
+        """What a sum begins with: the bias in steps of sums, and half a step of the result."""
+        shift = VALUE_BITS + self.weight_bits - self.bias_bits
+        return (self.bias.astype(np.int64) << shift) + ((1 << self.weight_bits) >> 1)
+
+
+def layer_shapes(
+    grids: int, hidden: int, channels: int, residuals: int
+) -> list[tuple[int, int, int]]:
+    """Return (outputs, inputs, biases) of all layers, in the order of `CodedImage.layers`."""
+    return [
+        *[(INPUTS, INPUTS, INPUTS)] * 2,
+        (2, INPUTS, 2),
+        (grids - 1, FILTER_TAPS, 0),
+        (hidden, grids, hidden),
+        (channels, hidden + grids, channels),
+        *[(channels, 9 * channels, channels)] * residuals,
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class CodedImage:
+    """What a file holds. Raises ValueError if the parts do not fit together.
+
+    The rate model of a latent, with inputs x (`neuralfield.coding.context`; latents in steps of 1,
+    so 256 times as integers), is h1 = relu(W1 x + b1) + x, h2 = relu(W2 h1 + b2) + h1, and
+    (mu, s) = W3 h2 + b3. The latent has a Laplace distribution with mean mu and the density
+    proportional to 2^(-|v - mu| / 2^s), where s is clamped to [-6, 7): in natural units, a scale
+    of 2^s / ln 2. Each + is followed by a clamp to 16 bits.
+
+    Grids are enlarged by 2, from grid k to the size of grid k - 1, by the filter (a, b, c, d) of
+    row k - 1 of `filters`, first along columns, then along rows: value 2 i of a line is
+    a v[i - 2] + b v[i - 1] + c v[i] + d v[i + 1] and value 2 i + 1 is
+    d v[i - 1] + c v[i] + b v[i + 1] + a v[i + 2], where places outside the line are those of its
+    ends. Grid k is enlarged k times.
+
+    A pixel with enlarged latents x, one of each grid, the finest first, is
+    Wo [relu(Wh x + bh), x] + bo, from 0 for black to 64 for white (`WHITE`). Then each layer of
+    `residuals` adds W p + b, with ReLU unless it is the last, where p are the 3 x 3 pixels around
+    it (beyond borders, the nearest), ordered by channel, then row, then column.
+    """
+
+    height: int
+    width: int
+    channels: int  # 1, 3 or 4
+    latents: Sequence[np.ndarray]  # int8, the finest grid first, see `grid_shapes`
+    rate: Sequence[Layer]  # three
+    filters: Layer  # weights (K - 1, 4), no bias
+    hidden: Layer  # (M, K)
+    output: Layer  # (channels, M + K): weights of hidden values, then those of latents
+    residuals: Sequence[Layer] = ()  # each (channels, 9 channels)
+
+    def __post_init__(self) -> None:
+        grids, hidden = len(self.latents), len(self.hidden.weights)
+        if self.height < 1 or self.width < 1 or self.channels not in (1, 3, 4):
+            raise ValueError(f"no image has {self.height} x {self.width} x {self.channels} values")
+        if not 1 <= grids <= MOST_GRIDS or hidden > MOST_HIDDEN:
+            raise ValueError(f"{grids} grids, {hidden} hidden values")
+        if len(self.residuals) > MOST_RESIDUALS:
+            raise ValueError(f"{len(self.residuals)} residual layers")
+        expected = layer_shapes(grids, hidden, self.channels, len(self.residuals))
+        found = [(*layer.weights.shape, layer.bias.size) for layer in self.layers]
+        if found != expected:
+            raise ValueError(f"layers of shapes {found}; expected {expected}")
+        if [g.shape for g in self.latents] != grid_shapes(self.height, self.width, grids):
+            raise ValueError(f"grids of shapes {[g.shape for g in self.latents]}")
+        if any(g.max() > LARGEST_LATENT or g.min() < -LARGEST_LATENT for g in self.latents):
+            raise ValueError(f"a latent of more than {LARGEST_LATENT} in size")
+
+    @property
+    def layers(self) -> list[Layer]:
+        """All layers, in the order of the file."""
+        return [*self.rate, self.filters, self.hidden, self.output, *self.residuals]

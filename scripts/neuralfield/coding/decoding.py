@@ -1,0 +1,115 @@
+"""The pixels of a coded image, and its symbols for the range coder, by compiled kernels."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from neuralfield.coding import kernels
+from neuralfield.coding.coded_image import VALUE_BITS, CodedImage, Layer
+from neuralfield.coding.context import coarse_features
+from neuralfield.coding.laplace import PROBABILITY_BITS, TABLES
+
+NO_INTERVALS = np.empty((0, 2), np.int32)
+_NO_BYTES = np.empty(0, np.uint8)
+
+
+def pixels_of(image: CodedImage) -> np.ndarray:
+    """Compute the levels of a coded image: uint8, shape (height, width, channels)."""
+    values = np.empty((len(image.latents), image.height, image.width), np.int16)
+    planes: list[np.ndarray] = []
+    for k in range(len(image.latents) - 1, -1, -1):
+        shape = image.latents[k].shape
+        enlarged = [np.empty(shape, np.int16) for _ in planes]
+        for plane, target in zip(planes, enlarged, strict=True):
+            taps, bits = image.filters.weights[k], image.filters.weight_bits
+            kernels.enlarge(plane, taps, bits, target)
+        planes = [image.latents[k].astype(np.int16) << VALUE_BITS, *enlarged]
+    for number, plane in enumerate(planes):
+        values[number] = plane
+    pixels = np.empty((image.channels, image.height, image.width), np.int16)
+    kernels.synthesise(
+        values.reshape(len(values), -1),
+        *(*_arrays(image.hidden), *_arrays(image.output)),
+        pixels.reshape(image.channels, -1),
+    )
+    for number, layer in enumerate(image.residuals, start=1):
+        target = np.empty_like(pixels)
+        kernels.add_residual(pixels, *_arrays(layer), number < len(image.residuals), target)
+        pixels = target
+    return levels_of(pixels)
+
+
+def levels_of(pixels: np.ndarray) -> np.ndarray:
+    """Round output values, shape (channels, rows, columns), to levels, channels last."""
+    levels = np.clip((pixels.astype(np.int32) * 255 + (1 << 13)) >> 14, 0, 255)
+    return np.ascontiguousarray(levels.astype(np.uint8).transpose(1, 2, 0))
+
+
+def latent_bits(image: CodedImage) -> list[float]:
+    """Compute the bits that the latents of each grid take in the file, the finest grid first."""
+    bits = []
+    for k, latents in enumerate(image.latents):
+        intervals = np.empty((latents.size, 2), np.int32)
+        if largest := largest_of(latents):
+            code_grid(k, image.latents, image.rate, largest, Symbols(intervals=intervals))
+            frequencies = np.bincount(intervals[:, 1])
+            used = np.flatnonzero(frequencies)
+            bits.append(float(frequencies[used] @ (PROBABILITY_BITS - np.log2(used))))
+        else:
+            bits.append(0.0)
+    return bits
+
+
+def largest_of(values: np.ndarray) -> int:
+    """Return the largest absolute value, 0 if there are no values."""
+    return max(int(values.max()), -int(values.min())) if values.size else 0
+
+
+class Symbols:
+    """The symbols of a stream, in order: intervals that are written, or a stream that is read."""
+
+    def __init__(
+        self,
+        stream: np.ndarray = _NO_BYTES,
+        states: ArrayLike = (),
+        intervals: np.ndarray = NO_INTERVALS,
+    ) -> None:
+        self.stream, self.intervals = stream, intervals
+        self.states = np.array(states, np.int32)
+        self.cursor = np.zeros(3, np.int64)
+
+    def arguments(self) -> Iterator[np.ndarray]:
+        """Yield the last arguments of kernels that code values."""
+        yield from (TABLES, self.stream, self.states, self.cursor, self.intervals)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the stream ended before its symbols."""
+        return bool(self.cursor[kernels.IS_CUT])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a stream was read to its end, where all states are those of an empty stream."""
+        is_read = self.cursor[kernels.BYTES] == self.stream.size
+        return is_read and not self.is_cut and bool((self.states == kernels.LEAST_STATE).all())
+
+
+def code_grid(
+    k: int, latents: Sequence[np.ndarray], rate: Sequence[Layer], largest: int, symbols: Symbols
+) -> None:
+    """Read latents of grid k, which are overwritten, or write their intervals.
+
+    Coarser grids must have been read; latents are of at most `largest` in size.
+    """
+    kernels.code_grid(
+        *(latents[k], largest, coarse_features(latents, k)),
+        np.concatenate([layer.weights for layer in rate]),
+        np.concatenate([layer.shifted_bias.astype(np.int32) for layer in rate]),
+        np.array([layer.weight_bits for layer in rate], np.int32),
+        *symbols.arguments(),
+    )
+
+
+def _arrays(layer: Layer) -> tuple[np.ndarray, np.ndarray, np.int32]:
+    return layer.weights, layer.shifted_bias.astype(np.int32), np.int32(layer.weight_bits)
