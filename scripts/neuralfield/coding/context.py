@@ -18,7 +18,7 @@ outside the grid is 0."""
 WAVE_STEP = 3
 """Latent (y, x) is decoded in wave x + WAVE_STEP y: all of its neighbours are in earlier waves."""
 
-FEATURES = 6
+FEATURES = 4
 """Number of inputs from coarser grids, see `coarse_features`."""
 
 INPUTS = len(NEIGHBOURS) + FEATURES
@@ -41,10 +41,9 @@ def usual_grids(height: int, width: int) -> int:
 def coarse_features(latents: Sequence[np.ndarray], k: int) -> np.ndarray:
     """Return the features of the latents of grid k from the grids after it.
 
-    Latent (y, x) has six: at half its position, the nearest latent of grid k + 1, then its
-    neighbours on the side of (y, x), horizontally, vertically and diagonally (outside the grid,
-    that is the nearest latent itself); the latents at a quarter in grid k + 2, and at an eighth in
-    grid k + 3. Those of missing grids are 0.
+    Latent (y, x) has four: the latent (y >> j, x >> j) of grid k + j for j = 1 to 4. Those of
+    missing grids are 0. (Neighbours in grid k + 1, on the side of (y, x), in place of the two
+    coarsest took 0.8 % more bits and squared error together.)
 
     Parameters
     ----------
@@ -56,22 +55,11 @@ def coarse_features(latents: Sequence[np.ndarray], k: int) -> np.ndarray:
     Returns
     -------
     ndarray
-        Shape (6, rows, columns), of the type of the latents.
+        Shape (4, rows, columns), of the type of the latents.
     """
     rows, columns = (np.arange(length) for length in latents[k].shape)
     features = np.zeros((FEATURES, rows.size, columns.size), latents[k].dtype)
-    if k + 1 < len(latents):
-        coarse = latents[k + 1]
-        sides = []
-        for place, length in ((rows, coarse.shape[0]), (columns, coarse.shape[1])):
-            near = place >> 1
-            sides.append((near, np.clip(near + 2 * (place & 1) - 1, 0, length - 1)))
-        (near_y, other_y), (near_x, other_x) = sides
-        for feature, (y, x) in enumerate(
-            ((near_y, near_x), (near_y, other_x), (other_y, near_x), (other_y, other_x))
-        ):
-            features[feature] = coarse[y[:, None], x]
-    for feature, up in ((4, 2), (5, 3)):
+    for up in range(1, FEATURES + 1):
         if k + up < len(latents):
-            features[feature] = latents[k + up][rows[:, None] >> up, columns >> up]
+            features[up - 1] = latents[k + up][rows[:, None] >> up, columns >> up]
     return features
