@@ -1,7 +1,7 @@
 """Measure the quality of a network at the size of its training image and at that of the source."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from neuralfield.images import (
 )
 from neuralfield.images.image import MODES
 from neuralfield.images.metrics import as_seen, finite_db, gmsd, psnr_db, ssim, wrong_pixels
+from neuralfield.images.page import find_page
 from neuralfield.rendering.render import render
 from neuralfield.system.device import select_device
 from neuralfield.tasks.image.image_model import Model
@@ -40,6 +41,7 @@ def main(
     comparison: Path,
     *,
     threshold: float = 0.5,
+    page: bool | Mapping[str, bool | float] = False,
     max_megapixels: float = 4.0,
     max_source_megapixels: float = 100.0,
     device: str = "auto",
@@ -54,7 +56,8 @@ def main(
     is also measured without the residual at the source's size.
 
     `network` was read from `model`, and `record` is the training.json, or None if the network was
-    not trained here. In a black-and-white source, values from `threshold` on are white. A source
+    not trained here. In a black-and-white source, values from `threshold` on are white. The
+    source is turned and cropped by `page` as it was before the training. A source
     above `max_megapixels` is reduced first, and a source above `max_source_megapixels` is refused.
     """
     training = read_record(record, model) if record else {}
@@ -64,6 +67,8 @@ def main(
     original = read_image(
         source, mode=network.mode, threshold=threshold, max_megapixels=max_source_megapixels
     )
+    if (found := find_page(original, page)) is not None:
+        original = found.image
 
     def render_at(width: int, height: int, model: Model = network) -> np.ndarray:
         return render(model, width, height, device=place, threads=threads)

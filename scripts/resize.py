@@ -15,6 +15,7 @@ from neuralfield.images import (
 from neuralfield.images.colour import Report, log
 from neuralfield.images.image_facts import kind_in
 from neuralfield.images.kind import Kind
+from neuralfield.images.page import find_page
 from neuralfield.tasks.image.presets import SUITABLE
 
 
@@ -27,6 +28,7 @@ def main(
     mode: str = "auto",
     threshold: float = 0.5,
     filter: str = "box",
+    page: bool | Mapping[str, bool | float] = False,
     restore: bool | Mapping[str, float] = True,
     max_megapixels: float = 100.0,
     threads: int = 1,
@@ -37,14 +39,17 @@ def main(
     """Reduce an image, and describe the source and the result.
 
     For `facts` see `read_facts`, and for `size`, `filter`, `mode` and `threshold` `resize_image`;
-    an image above `max_megapixels` is refused. For `restore` see
-    `neuralfield.images.restoring.restore`. `report` is called with a message about conversions of
-    colours, with one about a restored drawing and, with `say_kind`, with a message about the kind
-    of image, which determines settings that are ``auto``. A preset named by the user is reported
-    instead of the one that suits the kind of image.
+    an image above `max_megapixels` is refused. For `page` see `neuralfield.images.page.find_page`,
+    and for `restore` `neuralfield.images.restoring.restore`. `report` is called with a message
+    about conversions of colours, with one about a page, with one about a restored drawing and, with
+    `say_kind`, with a message about the kind of image, which determines settings that are ``auto``.
+    A preset named by the user is reported instead of the one that suits the kind of image.
     """
     limits = {"threshold": threshold, "max_megapixels": max_megapixels}
     source = read_image(image, mode=mode, report=report, **limits)
+    if (found := find_page(source, page)) is not None:
+        report(f"{image}: {found}")
+        source = found.image
     reduced = resize_image(source, size, filter, threshold, mode=mode)
     restored = restoring.restore(
         reduced,

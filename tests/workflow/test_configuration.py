@@ -42,6 +42,7 @@ def test_defaults_are_filled_in(written):
         "mode": "auto",
         "threshold": 0.5,
         "filter": "box",
+        "page": False,
         "restore": True,
     }
     assert settings["fields"]["siren"]["omega_0"] == 30

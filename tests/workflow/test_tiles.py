@@ -180,6 +180,7 @@ def test_tiles_in_black_and_white(workspace: Workspace):
         ({"tiles": {"size": 64}}, "tiles.size: 64; expected less than the image's longer side"),
         ({"tiles": 512}, "tiles: 512; expected settings of the tiles; write {size: 1024}"),
         ({"tiles": {"size": 36}, "size": 32}, "size: 32; expected tiles without size"),
+        ({"tiles": {"size": 36}, "page": True}, "page: True; expected tiles without page"),
         ({"tiles": {"size": 36, "overlap": 8}, "path": "bad.png"}, "path: bad.png is not an image"),
         (
             {"tiles": {"size": 16, "overlap": 5}, "path": "long.png"},

@@ -58,9 +58,10 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
     image = settings["images"][name]
     if "tiles" not in image:
         return
-    if "size" in image:
-        remedy = "remove one of the two; tiles are trained at the image's own size"
-        yield ConfigError(where("size"), image["size"], "tiles without size", remedy)
+    for key in ("size", "page"):
+        if image.get(key):
+            remedy = "remove one of the two; tiles are parts of the image as it is, at its own size"
+            yield ConfigError(where(key), image[key], f"tiles without {key}", remedy)
     for field in image.get("fields", settings["fields"]):
         if settings["fields"].get(field, {}).get("type") == "imported":
             expected = "only fields that are trained by this workflow"

@@ -11,7 +11,7 @@ Place = tuple[str | int, ...]
 WhereIs = Callable[[Place], str]
 """A function that returns the beginning of a message, the source and the place of a setting."""
 
-BESIDE_IMAGE = ("size", "mode", "threshold", "filter", "restore", "tiles")
+BESIDE_IMAGE = ("size", "mode", "threshold", "filter", "page", "restore", "tiles")
 """Settings of an image that may be given beside ``image``; so may its ``name``."""
 
 _HAS_FILES = any(word.startswith("--configfile") for word in sys.argv)

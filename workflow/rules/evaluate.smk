@@ -25,7 +25,7 @@ rule evaluate:
     resources:
         **NEEDS.rendering(1e6 * config["evaluate"]["max_megapixels"], mem_mb=NEEDS.source_memory_mb),
     params:
-        threshold=lambda wildcards: config["images"][wildcards.image]["threshold"],
+        settings=PLAN.image_settings("threshold", "page"),
         max_megapixels=config["evaluate"]["max_megapixels"],
         max_source_megapixels=config["max_megapixels"],
         field=PLAN.field_settings,

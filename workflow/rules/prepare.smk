@@ -26,7 +26,7 @@ rule resize:
         mem_mb=NEEDS.source_memory_mb,
         runtime=10,
     params:
-        settings=PLAN.image_settings("size", "mode", "threshold", "filter", "restore"),
+        settings=PLAN.image_settings("size", "mode", "threshold", "filter", "page", "restore"),
         max_megapixels=config["max_megapixels"],
         version=VERSION,
     message:

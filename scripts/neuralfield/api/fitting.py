@@ -57,6 +57,7 @@ def fit(
     size: int | Sequence[int] | None = None,
     mode: str = "auto",
     max_megapixels: float = 100.0,
+    page: bool | Mapping[str, bool | float] = False,
     restore: bool | Mapping[str, float] = True,
     **settings: Any,
 ) -> ImageField:
@@ -101,6 +102,10 @@ def fit(
         Mode to which the image is converted; "auto" keeps the mode of the image.
     max_megapixels : float
         Maximum size of the image; a larger one raises ValueError.
+    page : bool or mapping
+        Whether the image is a scanned page that is turned until its lines are level, and cropped to
+        what is on it. A mapping has ``deskew``, true, false or an angle in degrees clockwise, and
+        ``crop``, true or false; both are false by default. What is done is logged as one line.
     restore : bool or mapping
         Whether a drawing in black ink that was scanned, blurred or compressed is restored first:
         paper becomes white, ink black, and contours sharp. What is found is logged as one line. A
@@ -147,7 +152,12 @@ def fit(
     chosen = partial(_chosen, field, seed=seed, steps=steps, seconds=seconds, settings=settings)
     network, training = chosen("quality" if preset == AUTO else preset)
     source = training_image(
-        image, mode=mode, size=size, max_megapixels=max_megapixels, restoration=restore
+        image,
+        mode=mode,
+        size=size,
+        max_megapixels=max_megapixels,
+        page=page,
+        restoration=restore,
     )
     if preset == AUTO:
         description, suitable = SUITABLE[source.kind]

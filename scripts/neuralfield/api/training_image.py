@@ -27,6 +27,7 @@ from neuralfield.images.image import (
 )
 from neuralfield.images.image_file import pixels_of_pillow
 from neuralfield.images.kind import Kind, kind_of
+from neuralfield.images.page import find_page
 from neuralfield.images.restoring import mean_jpeg_step, restore
 from neuralfield.system.device import available_cores
 from neuralfield.system.errors import InputError, WrongTypeError
@@ -52,9 +53,10 @@ def training_image(
     mode: str = "auto",
     size: int | Sequence[int] | None = None,
     max_megapixels: float = 100.0,
+    page: bool | Mapping[str, bool | float] = False,
     restoration: bool | Mapping[str, float] = False,
 ) -> TrainingImage:
-    """Read an image as `neuralfield.fit` describes it, reduce it, and restore it if it is asked."""
+    """Read an image as `neuralfield.fit` describes it, turn and crop it, reduce and restore it."""
     require_positive("max_megapixels", max_megapixels)
     require_mode(mode, "auto")
     exact, path = None, None
@@ -70,6 +72,9 @@ def training_image(
             exact = unit_values(WHERE, array).astype(np.float32)
             array = ImageData.from_values(exact, MODES[array.shape[2]], 16).pixels
         source = image_of_pixels(array, mode)
+    if (found := find_page(source, page)) is not None:
+        log.info("%s", found)
+        source, exact = found.image, None
     sides = target_size((source.width, source.height), size)
     require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
     reduced = resize_image(source, size, mode=mode)

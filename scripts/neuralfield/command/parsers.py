@@ -149,7 +149,7 @@ def _fit_parser(
         type=_setting,
         metavar="NAME=VALUE",
         help="any other setting in docs/fields.md or in the section training of config.yaml;"
-        " also mode, and max_megapixels for an image of more than 100 megapixels",
+        " also mode, page, restore, and max_megapixels for an image of more than 100 megapixels",
     )
     add("--folder", metavar="FOLDER", help="folder to write the network to; default: IMAGE.field")
     _add_device(parser)
