@@ -10,7 +10,6 @@ in 32 bits; `Layer` guarantees that no sum of products of such values overflows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -65,7 +64,7 @@ class Layer:
         ]
         return cls(rounded[0], rounded[1], weight_bits, bias_bits)
 
-    @cached_property
+    @property
     def shifted_bias(self) -> np.ndarray:
         """What a sum begins with: the bias in steps of sums, and half a step of the result."""
         shift = VALUE_BITS + self.weight_bits - self.bias_bits
