@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from neuralfield.api.classifiers import ImageClassifier
+    from neuralfield.api.decoding import decode
     from neuralfield.api.fitting import fit
     from neuralfield.api.from_torch import from_torch_siren
     from neuralfield.api.image_field import ImageField
@@ -38,6 +39,7 @@ _PLACES = {
     "RenderedImage": "api.rendered",
     "TableClassifier": "api.tables",
     "TableRegressor": "api.tables",
+    "decode": "api.decoding",
     "fit": "api.fitting",
     "from_torch_siren": "api.from_torch",
     "load": "api.loading",
@@ -52,6 +54,7 @@ __all__ = [
     "TableClassifier",
     "TableRegressor",
     "__version__",
+    "decode",
     "fit",
     "from_torch_siren",
     "load",

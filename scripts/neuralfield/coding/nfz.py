@@ -29,8 +29,9 @@ SUFFIX = ".nfz"
 MAGIC = b"NFZ"
 VERSION = 1
 MAX_MEGAPIXELS = 100.0
+MOST_BYTES = 1 << 29
 
-_EXPECTED = "a file written by neuralfield.encode (.nfz)"
+EXPECTED = "a file written by neuralfield.encode (.nfz)"
 _BIT_DEPTH = 8
 _LONGEST_SIDE_PX = 1 << 20
 _SCALE_STEP = 8
@@ -110,20 +111,20 @@ def from_bytes(
         large.
     """
     if content[: len(MAGIC)] != MAGIC or len(content) < 5:
-        raise InputError(where, "is not a coded image", _EXPECTED)
+        raise InputError(where, "is not a coded image", EXPECTED)
     if content[3] != VERSION:
         found = f"has version {content[3]} of the format"
         raise InputError(where, found, f"version {VERSION}", "update neuralfield")
     if struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
         found = "is cut off or damaged (its checksum is wrong)"
-        raise InputError(where, found, _EXPECTED, FETCH_AGAIN)
+        raise InputError(where, found, EXPECTED, FETCH_AGAIN)
     try:
         return _read(content[4:-4], where, max_megapixels)
     except (IndexError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         found = f"is damaged ({error})"
-        raise InputError(where, found, _EXPECTED, FETCH_AGAIN) from error
+        raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
 
 
 def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
@@ -136,7 +137,7 @@ def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
         raise ValueError(f"sides of {width:,} x {height:,} pixels")
     if width * height > max_megapixels * 1e6:
         found, expected = f"{width:,} x {height:,} pixels", f"at most {max_megapixels:g} megapixels"
-        remedy = "raise max_megapixels if you trust the file"
+        remedy = "raise max_megapixels (--max-megapixels) if you trust the file"
         raise InputError(where, found, expected, remedy)
     is_known = depth == _BIT_DEPTH and channels in (1, 3, 4) and 1 <= grids <= MOST_GRIDS
     if not is_known or units > MOST_HIDDEN or residuals > MOST_RESIDUALS:

@@ -16,7 +16,9 @@ from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
 from neuralfield.images.image import usual_size_px
 from neuralfield.images.image_file import image_size
+from neuralfield.images.saving import write_image
 from neuralfield.system.errors import InputError, NeuralfieldError
+from neuralfield.system.files import write_atomically
 from neuralfield.system.settings import AUTO
 
 _MODEL_NAME = "model.safetensors"
@@ -91,6 +93,21 @@ def trace(chosen: Namespace) -> None:
     field = _image_field(path, chosen.device) if is_model else _fitted(chosen)
     with _options_named({"tolerance": "--tolerance"}):
         field.to_svg(output, tolerance=chosen.tolerance, paper=chosen.paper)
+    print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
+
+
+def decode(chosen: Namespace) -> None:
+    """Write the image of a coded file as PNG, or as a page that contains the file."""
+    from neuralfield.api.decoding import content_of, decoded, page_of
+
+    path = Path(chosen.file)
+    output = require_output("--output", chosen.output or f"{path.stem}.png")
+    if output.suffix.lower() not in (".png", ".html"):
+        raise InputError("--output", f"{output}", "a name that ends with .png or .html", "")
+    if output.suffix.lower() == ".html":
+        write_atomically(output, page_of(path, chosen.max_megapixels).encode())
+    else:
+        write_image(output, decoded(*content_of(path), chosen.max_megapixels))
     print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield import __version__
-from neuralfield.command.actions import enlarge, fit, info, render, trace, view
+from neuralfield.command.actions import decode, enlarge, fit, info, render, trace, view
 from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX
 from neuralfield.system.durations import seconds_of
 from neuralfield.tasks.image.presets import PRESETS
@@ -22,6 +22,7 @@ Fit a small neural network to an image, and render it at any size.
   neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
   neuralfield view photo.field             writes photo.html, to zoom and share
   neuralfield trace drawing.jpg            fits a drawing, and writes it as drawing.svg
+  neuralfield decode photo.nfz             writes a coded image as photo.png, or as a page
   neuralfield info photo.field             prints what it contains
 
 `neuralfield COMMAND --help` lists the options of a command. To resume an interrupted fit, run the
@@ -48,6 +49,11 @@ examples:
   neuralfield trace drawing.jpg -o drawing.svg
   neuralfield trace drawing.field --tolerance 0.1 --no-paper
 """
+_DECODE_EXAMPLES = """\
+examples:
+  neuralfield decode photo.nfz -o photo.png
+  neuralfield decode photo.nfz -o photo.html
+"""
 _ENLARGE_EXAMPLES = """\
 examples:
   neuralfield photo.jpg --size 4096
@@ -62,6 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
         "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
         "trace": (_trace_parser, "write a drawing as SVG", _TRACE_EXAMPLES),
+        "decode": (_decode_parser, "write the image of a coded file", _DECODE_EXAMPLES),
         "info": (partial(_add_model, action=info), "print what a file contains", ""),
     }
     if arguments and arguments[0] in parsers:
@@ -71,7 +78,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args(arguments[1:])
     parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
     parser.usage = (
-        "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,trace,info} ..."
+        "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,trace,decode,info} ..."
     )
     if arguments and not Path(arguments[0]).exists():
         for close in get_close_matches(arguments[0], parsers, 1):
@@ -187,6 +194,26 @@ def _trace_parser(parser: argparse.ArgumentParser) -> None:
         "--no-paper", action="store_false", dest="paper", help="leave the background transparent"
     )
     parser.set_defaults(action=trace)
+
+
+def _decode_parser(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar="FILE", help="file written by encode (.nfz)")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="file to write: a PNG, or a page (.html) that decodes the file in the browser;"
+        " default: FILE.png",
+    )
+    add(
+        "--max-megapixels",
+        type=float,
+        default=100.0,
+        metavar="N",
+        help="maximum size of the image in megapixels; default: 100",
+    )
+    parser.set_defaults(action=decode)
 
 
 def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> None:
