@@ -10,11 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from neuralfield.engines.cpu.cpu_engine import CpuEngine
+from neuralfield.engines.cpu.latent_engine import LatentEngine
 from neuralfield.engines.kernel_plan import NotCovered
 from neuralfield.engines.tape import TapeEngine, memory_bytes
 from neuralfield.engines.thread_pool import ThreadPool
 from neuralfield.system.device import Array, Device, require_memory
 from neuralfield.system.errors import ConfigError
+from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import Objective
 
@@ -71,7 +73,7 @@ def make_engine(
         raise ConfigError("training.engine", repr(request), "auto, cpu, cuda or tape")
     if precision == "mixed" and (device.kind == "cpu" or request in ("cpu", "tape")):
         note("only the cuda engine has mixed precision; training in float32")
-    is_image = isinstance(objective, ImageObjective)
+    is_image = isinstance(objective, ImageObjective | BitsObjective)
     fastest = "cuda" if device.kind == "gpu" else "cpu"
     wanted = fastest if request == "auto" else request
     if request != "tape" and (is_image or request != "auto"):
@@ -95,6 +97,10 @@ def _with_kernels(
     wanted: str, precision: str, objective: Objective, device: Device, threads: int
 ) -> Engine:
     """Make an engine with compiled kernels; raise `NotCovered` if there are none."""
+    if isinstance(objective, BitsObjective):
+        if wanted != "cpu":
+            raise NotCovered(f"the {wanted} engine does not train coded images")
+        return LatentEngine(objective, device, threads)
     if not isinstance(objective, ImageObjective):
         raise NotCovered(f"the {wanted} engine trains only fields")
     if wanted == "cpu":

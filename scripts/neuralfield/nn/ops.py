@@ -272,6 +272,11 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     return record(x.data.reshape(shape), (x,), lambda g: (g.reshape(x.shape),))
 
 
+def transpose(x: Tensor) -> Tensor:
+    """Transpose a matrix."""
+    return record(x.data.T, (x,), lambda g: (g.T,))
+
+
 def flatten(x: Tensor) -> Tensor:
     """Flatten each sample to a row: (n, ...) -> (n, values)."""
     return reshape(x, (len(x.data), math.prod(x.shape[1:])))

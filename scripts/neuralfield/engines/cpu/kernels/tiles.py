@@ -163,3 +163,113 @@ def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
         b += vectors * VECTOR * 4
         c += vectors * VECTOR * 4
         left -= vectors
+
+
+def _sum_tile(rows: int, columns: int) -> Any:
+    """Make a function for `rows` times `columns` sums over rows of numbers, held in registers."""
+
+    @intrinsic
+    def tile(typing_context, a, a_row, b, b_row, c, c_row, depth):
+        """Add the products of rows of A and of B to C: `depth` vectors, each number's sum apart."""
+        return types.void(*[types.int64] * 7), _generate_sum_tile(rows, columns)
+
+    return tile
+
+
+def _generate_sum_tile(rows: int, columns: int) -> Any:
+    word, number = ir.IntType(64), ir.FloatType()
+    vector = ir.VectorType(number, VECTOR)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, a_row, b, b_row, c, c_row, depth = arguments
+        kind = ir.FunctionType(vector, [vector] * 3)
+        name = f"llvm.fma.v{VECTOR}f32"
+        multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
+
+        def place(start: Any, row_bytes: Any, row: int) -> Any:
+            address = builder.add(start, builder.mul(row_bytes, word(row)))
+            return builder.inttoptr(address, vector.as_pointer())
+
+        def load(pointer: Any) -> Any:
+            loaded = builder.load(pointer)
+            loaded.align = _WORD_BYTES
+            return loaded
+
+        vector_bytes = word(VECTOR * _WORD_BYTES)
+        targets = [
+            [place(builder.add(c, builder.mul(vector_bytes, word(j))), c_row, i)
+             for j in range(columns)]
+            for i in range(rows)
+        ]  # fmt: skip
+        starts = [[load(target) for target in row] for row in targets]
+        before = builder.block
+        loop, after = builder.append_basic_block("sum"), builder.append_basic_block("store")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        done, a_now, b_now = (builder.phi(word) for _ in range(3))
+        sums = [[builder.phi(vector) for _ in range(columns)] for _ in range(rows)]
+        right = [load(place(b_now, b_row, j)) for j in range(columns)]
+        following = []
+        for i, row in enumerate(sums):
+            left = load(place(a_now, a_row, i))
+            pairs = zip(right, row, strict=True)
+            if _FUSES:
+                following.append([builder.call(multiply_add, [left, r, s]) for r, s in pairs])
+            else:
+                following.append([builder.fadd(builder.fmul(left, r), s) for r, s in pairs])
+        for phi, start, step in (
+            (done, word(0), word(1)),
+            (a_now, a, vector_bytes),
+            (b_now, b, vector_bytes),
+        ):
+            phi.add_incoming(start, before)
+            phi.add_incoming(builder.add(phi, step), loop)
+        for row, next_row, start in zip(sums, following, starts, strict=True):
+            for phi, value, first in zip(row, next_row, start, strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(value, loop)
+        more = builder.icmp_signed("<", builder.add(done, word(1)), depth)
+        builder.cbranch(more, loop, after)
+        builder.position_at_end(after)
+        for row, row_targets in zip(following, targets, strict=True):
+            for value, target in zip(row, row_targets, strict=True):
+                builder.store(value, target).align = _WORD_BYTES
+        return context.get_dummy_value()
+
+    return generate
+
+
+SUM_ROWS, SUM_COLUMNS = (6, 3) if _FEATURES.get("avx512f") else (3, 2)
+_sums_full, _sums_column = _sum_tile(SUM_ROWS, SUM_COLUMNS), _sum_tile(SUM_ROWS, 1)
+_sums_row, _sums_single = _sum_tile(1, SUM_COLUMNS), _sum_tile(1, 1)
+
+
+@register_jitable
+def add_row_products(a, a_row, b, b_row, c, rows, columns, depth):
+    """Add the products of the rows of A with those of B to C, in vectors: C is not yet summed up.
+
+    C has shape (rows, columns, `VECTOR`); number v of C[i, j] is the sum of A[i, l] B[j, l] over
+    all l that are v modulo `VECTOR`. `a`, `b` and `c` are addresses, `a_row` and `b_row` strides in
+    bytes; rows have `depth` numbers, a multiple of `VECTOR`. See `product` for constants.
+    """
+    vectors, c_row = depth // VECTOR, columns * VECTOR * 4
+    row = 0
+    while row < rows:
+        is_full = row + SUM_ROWS <= rows
+        column = 0
+        while column < columns:
+            left, right = a + row * a_row, b + column * b_row
+            target = c + row * c_row + column * VECTOR * 4
+            if column + SUM_COLUMNS <= columns:
+                if is_full:
+                    _sums_full(left, a_row, right, b_row, target, c_row, vectors)
+                else:
+                    _sums_row(left, a_row, right, b_row, target, c_row, vectors)
+                column += SUM_COLUMNS
+            else:
+                if is_full:
+                    _sums_column(left, a_row, right, b_row, target, c_row, vectors)
+                else:
+                    _sums_single(left, a_row, right, b_row, target, c_row, vectors)
+                column += 1
+        row += SUM_ROWS if is_full else 1

@@ -1,0 +1,116 @@
+"""Latents from parameters: rounding with noise, and its derivative; their gradient and update."""
+
+import numpy as np
+from numba.extending import register_jitable
+
+from neuralfield.engines.cpu.kernels import entry_point
+from neuralfield.engines.cpu.kernels.functions import tangent
+from neuralfield.engines.cpu.kernels.latent_table import (
+    COLUMNS,
+    FEATURE_START,
+    LATENT_START,
+    MOST_FEATURES,
+    PARAMETER_START,
+    STRIDE,
+)
+
+_HALF, _ONE = np.float32(0.5), np.float32(1)
+_FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
+
+
+@entry_point
+def round_rows(
+    table, grid, first, end, parameters, scale, temperature, sigma, key, latents, slopes
+):
+    """Compute latents and their derivatives with respect to the parameters, for rows of a grid.
+
+    The latents are those of `scale` times the parameters, rounded softly twice with noise of
+    deviation `sigma` between; if `temperature` is 0, they are rounded, and derivatives are 0.
+    """
+    columns, stride = table[grid, COLUMNS], table[grid, STRIDE]
+    for y in range(first, end):
+        place, target = table[grid, PARAMETER_START] + y * columns, table[grid, LATENT_START]
+        row = latents[target + y * stride : target + y * stride + columns]
+        given, slope = parameters[place : place + columns], slopes[place : place + columns]
+        if temperature == 0:
+            for i in range(columns):
+                row[i] = min(max(np.float32(round(scale * given[i])), np.float32(-64)), 63)
+            slope[:] = 0
+        else:
+            _soft_row(given, scale, temperature, sigma, np.uint32(key), place, row, slope)
+
+
+@register_jitable(**_FAST)
+def _soft_row(given, scale, temperature, sigma, key, place, row, slope):
+    """Compute a row of latents and derivatives, in loops that are short enough for vector code."""
+    inverse = _ONE / temperature
+    height = _HALF / tangent(_HALF * inverse)
+    for i in range(given.size):
+        slope[i] = _tangent_of_rest(scale * given[i], inverse)
+    for i in range(given.size):
+        row[i] = np.floor(scale * given[i]) + _HALF + height * slope[i]
+        slope[i] = scale * height * inverse * (_ONE - slope[i] * slope[i])
+    for i in range(given.size):
+        row[i] += sigma * _noise(np.uint32(place + i), key)
+    for i in range(given.size):
+        t = _tangent_of_rest(row[i], inverse)
+        row[i] = np.floor(row[i]) + _HALF + height * t
+        slope[i] *= height * inverse * (_ONE - t * t)
+
+
+@register_jitable(**_FAST)
+def _tangent_of_rest(x, inverse):
+    """Return tanh((x - m) / temperature), where m is the middle between two whole numbers.
+
+    Soft rounding is m + tanh(...) / (2 tanh(1 / (2 temperature))) (Agustsson & Theis 2020,
+    equation 7).
+    """
+    return tangent((x - (np.floor(x) + _HALF)) * inverse)
+
+
+@register_jitable
+def _noise(index, key):
+    """Return the sum of the four bytes of a hash, of mean 0 and variance 1: about Gaussian."""
+    word = np.uint32(np.uint32(index * np.uint32(0x9E3779B1)) + key)
+    word = np.uint32((word ^ (word >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    word = np.uint32((word ^ (word >> np.uint32(15))) * np.uint32(0x846CA68B))
+    word = word ^ (word >> np.uint32(16))
+    low, high = word & np.uint32(0x00FF00FF), (word >> np.uint32(8)) & np.uint32(0x00FF00FF)
+    pairs = low + high
+    total = (pairs & np.uint32(0xFFFF)) + (pairs >> np.uint32(16))
+    return np.float32(np.int32(total) - np.int32(510)) * np.float32(1 / 147.80166)
+
+
+@entry_point
+def add_gradients(table, grid, first, end, slopes, pixel_gradient, own_gradients, feature_gradient):
+    """Add up the gradients for the latents of rows of a grid, and make them those for parameters.
+
+    `pixel_gradient` is that of the squared error, and becomes the sum.
+    """
+    columns, stride = table[grid, COLUMNS], table[grid, STRIDE]
+    for y in range(first, end):
+        place = table[grid, PARAMETER_START] + y * columns
+        total = pixel_gradient[place : place + columns]
+        start = table[grid, LATENT_START] + y * stride
+        _add(own_gradients[0, start : start + columns], total)
+        _add(own_gradients[1, start : start + columns], total)
+        for up in range(1, min(MOST_FEATURES, grid) + 1):
+            start = table[grid - up, FEATURE_START + up] + y * columns
+            _add(feature_gradient[start : start + columns], total)
+        slope = slopes[place : place + columns]
+        for i in range(columns):
+            total[i] *= slope[i]
+
+
+@entry_point
+def add_rows(gradients):
+    """Add all rows of an array to the first, in order."""
+    total = gradients[0]
+    for row in range(1, len(gradients)):
+        _add(gradients[row], total)
+
+
+@register_jitable(**_FAST)
+def _add(source, target):
+    for i in range(source.size):
+        target[i] += source[i]

@@ -1,0 +1,1 @@
+"""Fitting of latents and small networks to an image, by squared error and bits together."""

@@ -1,0 +1,164 @@
+"""Latents on grids of falling sizes, the rate model of their bits, and the synthesis of pixels.
+
+The functions are those of `neuralfield.coding.coded_image.CodedImage`, in floating point and for
+latents that are not yet whole. A matrix has one row for each output, and biases in the last column.
+"""
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from neuralfield.coding.context import FEATURES, INPUTS, NEIGHBOURS, grid_shapes, usual_grids
+from neuralfield.nn import ops
+from neuralfield.nn.layers import Linear
+from neuralfield.nn.network import Network
+from neuralfield.nn.tensor import Tensor
+from neuralfield.system.device import Array
+
+LATENT_SCALE = 16.0
+"""Latents per unit of their parameters, so that one learning rate suits all parameters."""
+
+INPUT_SCALE = 0.25
+"""Factor on latents before the synthesis, for which weights of usual size are of use."""
+
+PROBABILITY_FLOOR = 2.0**-16
+"""What every probability is increased by, as in the coder, in which no latent is impossible."""
+
+LEAST_LOG_SCALE, LARGEST_LOG_SCALE = -6.0, 7.0
+_FIRST_LOG_SCALE = -2.0
+
+
+class LatentNetwork(Network[Linear]):
+    """Latents and networks for an image of a size; parameters are zeros until `initialise`."""
+
+    def __init__(self, height: int, width: int, channels: int, hidden: int) -> None:
+        super().__init__([])
+        self.shapes = grid_shapes(height, width, usual_grids(height, width))
+        grids = len(self.shapes)
+        self.hidden, self.channels = hidden, channels
+        shapes = {
+            **{f"latents.{k}": shape for k, shape in enumerate(self.shapes)},
+            "rate.0": (INPUTS, INPUTS + 1),
+            "rate.1": (INPUTS, INPUTS + 1),
+            "rate.2": (2, INPUTS + 1),
+            "filters": (grids - 1, 4),
+            "hidden": (hidden, grids + 1),
+            "output": (channels, hidden + grids + 1),
+        }
+        self._tensors = {name: Tensor(np.zeros(shape), True) for name, shape in shapes.items()}
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        return self._tensors
+
+    @property
+    def grids(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def latents(self) -> list[Tensor]:
+        return [self._tensors[f"latents.{k}"] for k in range(self.grids)]
+
+    def initialise(self, mean: np.ndarray, generator: np.random.Generator) -> None:
+        """Set the initial weights; latents are zeros, and all pixels are `mean`."""
+        normal, of = generator.normal, self._tensors
+        of["rate.0"].data[:, :-1] = normal(0, 0.5 / math.sqrt(INPUTS), (INPUTS, INPUTS))
+        of["rate.1"].data[:, :-1] = normal(0, 0.5 / math.sqrt(INPUTS), (INPUTS, INPUTS))
+        of["rate.2"].data[:, :-1] = normal(0, 0.1 / math.sqrt(INPUTS), (2, INPUTS))
+        of["rate.2"].data[1, -1] = _FIRST_LOG_SCALE
+        of["filters"].data[:] = [_spline(distance) for distance in (1.75, 0.75, 0.25, 1.25)]
+        grids, hidden = self.grids, self.hidden
+        of["hidden"].data[:, :-1] = normal(0, 1 / math.sqrt(grids), (hidden, grids))
+        output = of["output"].data
+        output[:, :hidden] = normal(0, 0.5 / math.sqrt(hidden), (self.channels, hidden))
+        output[:, hidden:-1] = normal(0, 0.3 / math.sqrt(grids), (self.channels, grids))
+        output[:, -1] = mean
+
+    def pixels(self, latents: list[Tensor]) -> Tensor:
+        """Compute all pixels from latents, shape (height * width, channels)."""
+        columns = []
+        for k, grid in enumerate(latents):
+            plane = ops.reshape(grid, (-1, 1))
+            for level in range(k - 1, -1, -1):
+                taps = ops.reshape(self._row("filters", level), (4, 1))
+                for index in self._enlargements[level]:
+                    ones = np.ones((*index.shape, 1), plane.data.dtype)
+                    gathered = ops.weighted_rows(plane, index[..., None], ones)
+                    plane = ops.matmul(gathered, taps)
+            columns.append(ops.multiply(plane, INPUT_SCALE))
+        values = ops.concatenate([*columns, self._ones(columns[0])], axis=1)
+        rectified = ops.relu(self._apply("hidden", values))
+        return self._apply("output", ops.concatenate([rectified, values], axis=1))
+
+    def distributions(self, latents: list[Tensor]) -> Tensor:
+        """Compute mean and binary logarithm of the scale of all latents, shape (latents, 2)."""
+        flat = ops.concatenate([ops.reshape(grid, (-1, 1)) for grid in latents], axis=0)
+        index, exists = self._context
+        weights = exists.astype(flat.data.dtype)
+        x = ops.weighted_rows(flat, index[..., None], weights[..., None])
+        for name in ("rate.0", "rate.1"):
+            x = ops.add(ops.relu(self._apply(name, self._with_ones(x))), x)
+        return self._apply("rate.2", self._with_ones(x))
+
+    def _apply(self, name: str, values: Tensor) -> Tensor:
+        return ops.matmul(values, ops.transpose(self._tensors[name]))
+
+    def _with_ones(self, values: Tensor) -> Tensor:
+        return ops.concatenate([values, self._ones(values)], axis=1)
+
+    def _ones(self, values: Tensor) -> Tensor:
+        return Tensor(np.ones((len(values.data), 1), values.data.dtype))
+
+    def _row(self, name: str, row: int) -> Tensor:
+        one_hot = np.zeros((1, len(self._tensors[name].data)))
+        one_hot[0, row] = 1
+        return ops.matmul(ops.as_tensor(one_hot, self._tensors[name]), self._tensors[name])
+
+    @cached_property
+    def _enlargements(self) -> list[tuple[Array, Array]]:
+        """For each level, the indices (values, 4) of the two passes from the next grid."""
+        found = []
+        for (rows, columns), (high, wide) in zip(self.shapes[1:], self.shapes, strict=False):
+            down = _tap_places(high, rows)
+            across = _tap_places(wide, columns)
+            first = down[:, None, :] * columns + np.arange(columns)[None, :, None]
+            second = np.arange(high)[:, None, None] * columns + across[None]
+            found.append((first.reshape(-1, 4), second.reshape(-1, 4)))
+        return found
+
+    @cached_property
+    def _context(self) -> tuple[Array, Array]:
+        """The indices of the rate model's inputs among all latents, and whether there are such."""
+        starts = np.cumsum([0, *(rows * columns for rows, columns in self.shapes)])
+        parts = []
+        for k, (rows, columns) in enumerate(self.shapes):
+            y, x = (part.ravel() for part in np.indices((rows, columns)))
+            index = np.full((y.size, INPUTS), -1)
+            for i, (down, across) in enumerate(NEIGHBOURS):
+                near_y, near_x = y + down, x + across
+                inside = (near_y >= 0) & (near_x >= 0) & (near_x < columns)
+                index[:, i] = np.where(inside, starts[k] + near_y * columns + near_x, -1)
+            for up in range(1, FEATURES + 1):
+                if k + up < len(self.shapes):
+                    wide = self.shapes[k + up][1]
+                    index[:, len(NEIGHBOURS) + up - 1] = (
+                        starts[k + up] + (y >> up) * wide + (x >> up)
+                    )
+            parts.append(index)
+        index = np.concatenate(parts)
+        return np.maximum(index, 0), index >= 0
+
+
+def _tap_places(length: int, coarse: int) -> Array:
+    """Return the places (length, 4) that the taps multiply; see `CodedImage`."""
+    place, tap = np.arange(length)[:, None], np.arange(4)[None]
+    offsets = np.where(place & 1, 2 - tap, tap - 2)
+    return np.clip((place >> 1) + offsets, 0, coarse - 1)
+
+
+def _spline(distance: float) -> float:
+    """Return the cubic B-spline at a distance."""
+    if distance <= 1:
+        return 2 / 3 - distance**2 + distance**3 / 2
+    return (2 - distance) ** 3 / 6
