@@ -7,8 +7,8 @@
 
 The reference is a drawing of `side` times `factor` pixels; a network is trained on the drawing
 reduced by `factor`, in 8 bits, and rendered at the full size. A network is a preset or a network of
-config.yaml, followed by changed settings. Settings are tuned on set a and evaluated on set b, ten
-kinds of drawings each (measuring/drawing_kinds.py); the set `curves` has four more. The best filter
+config.yaml, followed by changed settings. Settings are tuned on set a and evaluated on set b or c,
+ten kinds of drawings each (measuring/drawing_kinds.py); `curves` has four more. The best filter
 of a drawing is the one of Lanczos, bicubic, Lanczos with back-projection, and the two-tone filter,
 which has a threefold contrast between ink and paper, that is closest to the reference. Specks and
 ringing are explained in measuring/artefacts.py, in levels of 255. The last row of a network has the
@@ -16,7 +16,7 @@ means, the smallest gain and the largest specks. With `--seeds`, the mean of sev
 measured. `--write` writes the references as PNG files, `--save` the renders.
 
 With `--degradations`, training images are degraded as people's are (measuring/degradations.py),
-with other ranges of the parameters on set b than on set a, and restored before the training.
+with other ranges of the parameters on each set, and restored before the training.
 Filters then get ink and paper stretched to black and white, where that is closer to the reference.
 `--no-restore` measures the same without restoring.
 """
@@ -171,7 +171,7 @@ def _print_means(network: str, rows: list[DrawingScore]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device", "threads")
     add = parser.add_argument
-    add("--set", choices=SETS, default="a", help="a for tuning, b for evaluation")
+    add("--set", choices=SETS, default="a", help="a for tuning, b or c for evaluation")
     add("--write", type=Path, metavar="FOLDER", help="write the drawings to this folder, and exit")
     add("--greys", nargs=2, type=float, default=[0, 1], help="values of ink and paper, 0 to 1")
     add("--kinds", nargs="+", help="names of drawings (default: all of the set)")

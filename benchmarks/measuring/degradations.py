@@ -25,8 +25,16 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
         "ink": (0.03, 0.28),
         "shade": (0.0, 0.15),
     },
+    "c": {
+        "quality": (53, 92),
+        "noise": (0.012, 0.045),
+        "blur_px": (0.35, 1.1),
+        "paper": (0.75, 0.97),
+        "ink": (0.04, 0.25),
+        "shade": (0.01, 0.13),
+    },
 }
-"""Ranges of the parameters for tuning and for evaluation: the quality of JPEG, the standard
+"""Ranges of the parameters of each set: the quality of JPEG, the standard
 deviation of noise, which is half as large in scans, and of blur in training pixels, the levels of
 paper and ink, and the largest change of both by shading, as a share."""
 

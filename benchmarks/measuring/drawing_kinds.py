@@ -1,4 +1,4 @@
-"""Ten kinds of drawings in black and white, in two sets: one for tuning, another for evaluation.
+"""Ten kinds of drawings in black and white, in three sets: a for tuning, b and c for evaluation.
 
 The sets differ in shapes, numbers and widths of lines, and texts. Lengths are in training pixels;
 a side has 200. Lines are at least half a training pixel wide, except those of contours, which are a
@@ -6,15 +6,16 @@ third of a pixel wide. In the fine sets all lines, letters and gaps are half as 
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import matplotlib
 import numpy as np
 
 from measuring.line_drawings import DRAWINGS, Curve, Paper, line_drawing, through
 
+_T = TypeVar("_T")
 _TRAINING_SIDE_PX = 200
 _BOLD = 1.9
 """Factor on the widths of lines, letters and gaps in comparison with the fine sets."""
@@ -23,8 +24,18 @@ _FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _WORDS = {
     "a": "The quick brown fox jumps over the lazy dog while seven wizards mix black quartz potions",
     "b": "Sphinx of hard marble judge my vow and pack five dozen jugs with old liquor before noon",
+    "c": "Amazingly few discotheques provide jukeboxes as brave exiled monks quietly knit caps",
 }
-_PLACES = {"a": ("Alden", "Brook", "Corvey", "Dale"), "b": ("Ystad", "Westry", "Vinje", "Ulm")}
+_PLACES = {
+    "a": ("Alden", "Brook", "Corvey", "Dale"),
+    "b": ("Ystad", "Westry", "Vinje", "Ulm"),
+    "c": ("Ghent", "Zwolle", "Kotka", "Pinsk"),
+}
+_FONT_PAIRS = {
+    "a": ("DejaVuSerif.ttf", "DejaVuSans-Bold.ttf"),
+    "b": ("STIXGeneral.ttf", "DejaVuSerif-Bold.ttf"),
+    "c": ("DejaVuSans.ttf", "STIXGeneralBol.ttf"),
+}
 
 
 class Sheet:
@@ -32,22 +43,24 @@ class Sheet:
 
     def __init__(self, name: str, kind: str, side_px: int) -> None:
         self.paper = Paper(side_px)
-        letter = name[0]
+        self.letter = letter = name[0]
         self.random = np.random.default_rng([ord(letter), *kind.encode()])
-        self.is_first = letter == "a"
         # lines of contours are a third of a training pixel wide in every set
         is_fine = name.endswith("_fine") or kind == "contours"
         self.scale = 1.0 if is_fine else _BOLD
         self.px = self.scale / _TRAINING_SIDE_PX
-        self.weight = 1.0 if self.is_first else 1.25
+        self.weight = self.of(1.0, 1.25, 1.12)
         self.words = _WORDS[letter].split()
         self.places = _PLACES[letter]
 
-    @cached_property
+    @property
     def fonts(self) -> tuple[str, str]:
         """The fonts of running text and of titles."""
-        serif, sans = "DejaVuSerif.ttf", "DejaVuSans-Bold.ttf"
-        return (serif, sans) if self.is_first else ("STIXGeneral.ttf", "DejaVuSerif-Bold.ttf")
+        return _FONT_PAIRS[self.letter]
+
+    def of(self, a: _T, b: _T, c: _T) -> _T:
+        """Return the parameter of this set."""
+        return {"a": a, "b": b, "c": c}[self.letter]
 
     def line(self, *points: tuple[float, float], wide: float) -> None:
         """Draw straight lines, `wide` training pixels wide."""
@@ -130,12 +143,16 @@ def draw_gears(sheet: Sheet) -> None:
 def draw_contours(sheet: Sheet) -> None:
     """Draw the hills of a map: dashed lines, 1/3 of a training pixel wide, which is all grey."""
     t = np.linspace(0, 2 * np.pi, 1200)
-    hills = ((0.3, 0.34, 3), (0.66, 0.68, 2)) if sheet.is_first else ((0.6, 0.3, 2), (0.34, 0.7, 4))
+    hills = sheet.of(
+        ((0.3, 0.34, 3), (0.66, 0.68, 2)),
+        ((0.6, 0.3, 2), (0.34, 0.7, 4)),
+        ((0.33, 0.66, 5), (0.68, 0.34, 3)),
+    )
     for x, y, lobes in hills:
         for index in range(8):
             r = (0.04 + 0.032 * index) * (1 + 0.18 * np.sin(lobes * t + 0.3 * index))
             ring = np.stack([x + r * np.cos(t), y + 0.9 * r * np.sin(t)], 1)
-            sheet.dashed(ring, 0.34 * sheet.weight, 5 if sheet.is_first else 8, 3)
+            sheet.dashed(ring, 0.34 * sheet.weight, sheet.of(5, 8, 6.5), 3)
 
 
 def draw_hatching(sheet: Sheet) -> None:
@@ -143,7 +160,7 @@ def draw_hatching(sheet: Sheet) -> None:
     for row in range(3):
         for column in range(3):
             x, y = 0.05 + 0.31 * column, 0.05 + 0.31 * row
-            pitch = (2.4 + 0.5 * (3 * row + column)) * (1 if sheet.is_first else 1.15)
+            pitch = (2.4 + 0.5 * (3 * row + column)) * sheet.of(1, 1.15, 1.08)
             wide = pitch * sheet.random.uniform(0.2, 0.42)
             for angle in sheet.random.uniform(0, np.pi) + np.arange(1 + (row + column) % 2) * 1.1:
                 _hatch(sheet, (x, y, 0.28), angle, pitch, wide)
@@ -171,7 +188,7 @@ def draw_comic(sheet: Sheet) -> None:
     w = sheet.weight
     for left, right in ((0.03, 0.49), (0.52, 0.97)):
         sheet.line((left, 0.03), (right, 0.03), (right, 0.97), (left, 0.97), (left, 0.03), wide=1.6)
-    x, y = (0.26, 0.66) if sheet.is_first else (0.25, 0.6)
+    x, y = sheet.of((0.26, 0.66), (0.25, 0.6), (0.27, 0.63))
     head = [(-0.17, -0.1), (0, -0.2), (0.17, -0.1), (0.15, 0.1), (0, 0.22), (-0.15, 0.1)]
     sheet.curve(through(*((x + u, y + v) for u, v in head), closed=True), 1.6 * w)
     for side in (-1, 1):
@@ -185,7 +202,7 @@ def draw_comic(sheet: Sheet) -> None:
     sheet.curve(
         through((x - 0.06, y + 0.1), (x, y + 0.13), (x + 0.07, y + 0.09)), 1.8, tapered=True
     )
-    for place in np.linspace(-0.16, 0.16, 13 if sheet.is_first else 9):
+    for place in np.linspace(-0.16, 0.16, sheet.of(13, 9, 11)):
         tip = (x + 0.8 * place, y - 0.13 - 0.06 * np.cos(9 * place))
         sheet.curve(
             through((x + 1.1 * place, y - 0.24), (x + place, y - 0.2), tip), 3.2 * w, tapered=True
@@ -197,13 +214,13 @@ def draw_comic(sheet: Sheet) -> None:
     for row in range(2):
         words = " ".join(sheet.words[3 + 2 * row : 5 + 2 * row]).upper()
         sheet.text(0.105, 0.115 + 0.05 * row, words, 9 / sheet.scale**0.8)
-    pitch = 4.2 if sheet.is_first else 3.6
+    pitch = sheet.of(4.2, 3.6, 3.9)
     for row, v in enumerate(np.arange(0.6, 0.95, pitch * sheet.px / 2)):
         for u in np.arange(0.54, 0.94, pitch * sheet.px):
             sheet.disc(
                 u + (row % 2) * pitch * sheet.px / 2, v, 0.15 * pitch + 0.75 * (v - 0.6) * pitch
             )
-    for angle in np.linspace(0, 2 * np.pi, 40 if sheet.is_first else 56, endpoint=False):
+    for angle in np.linspace(0, 2 * np.pi, sheet.of(40, 56, 47), endpoint=False):
         start, end = sheet.random.uniform(0.07, 0.1), sheet.random.uniform(0.17, 0.22)
         ray = np.array([np.cos(angle), np.sin(angle)])
         line = np.array([0.745, 0.3]) + np.linspace(start, end, 60)[:, None] * ray
@@ -213,8 +230,8 @@ def draw_comic(sheet: Sheet) -> None:
 
 def draw_engraving(sheet: Sheet) -> None:
     """Draw a ball and its shadow by lines whose width follows the shade, as on a banknote."""
-    pitch = 3.0 if sheet.is_first else 3.4
-    light = np.array([-0.5, -0.6, 0.62]) if sheet.is_first else np.array([0.55, -0.5, 0.67])
+    pitch = sheet.of(3.0, 3.4, 3.2)
+    light = np.array(sheet.of((-0.5, -0.6, 0.62), (0.55, -0.5, 0.67), (-0.6, 0.45, 0.66)))
     for v in np.arange(0.06, 0.95, pitch * sheet.px):
         u = np.linspace(0.04, 0.96, 900)
         x, y = (u - 0.5) / 0.34, (v - 0.45) / 0.34
@@ -264,17 +281,17 @@ def draw_map(sheet: Sheet) -> None:
 
 def draw_music(sheet: Sheet) -> None:
     """Draw five staves: thin lines, note heads, stems, beams and bars."""
-    gap = 2.6 if sheet.is_first else 3.0
+    gap = sheet.of(2.6, 3.0, 2.8)
     for staff in range(5):
         top = 0.08 + 0.185 * staff
         for line in range(5):
             y = top + line * gap * sheet.px
             sheet.line((0.04, y), (0.96, y), wide=0.3 * sheet.weight)
         bottom = top + 4 * gap * sheet.px
-        for bar in np.linspace(0.04, 0.96, 4 if sheet.is_first else 5):
+        for bar in np.linspace(0.04, 0.96, sheet.of(4, 5, 6)):
             sheet.line((bar, top), (bar, bottom), wide=0.5)
         sheet.text(0.05, top - 0.3 * gap * sheet.px, "&", 5.4 * gap, sheet.fonts[1])
-        xs = np.arange(0.14, 0.93, 0.055 if sheet.is_first else 0.062)
+        xs = np.arange(0.14, 0.93, sheet.of(0.055, 0.062, 0.058))
         steps = sheet.random.integers(-1, 9, len(xs))
         for index, (x, step) in enumerate(zip(xs, steps, strict=True)):
             y = bottom - 0.5 * step * gap * sheet.px
@@ -299,10 +316,10 @@ def draw_music(sheet: Sheet) -> None:
 def draw_circuit(sheet: Sheet) -> None:
     """Draw a circuit: wires at right angles, resistors, capacitors, chips with pins and names."""
     w = 0.55 * sheet.weight
-    chips = (
-        ((0.3, 0.22, 0.18), (0.68, 0.6, 0.2))
-        if sheet.is_first
-        else ((0.2, 0.6, 0.2), (0.6, 0.16, 0.24))
+    chips = sheet.of(
+        ((0.3, 0.22, 0.18), (0.68, 0.6, 0.2)),
+        ((0.2, 0.6, 0.2), (0.6, 0.16, 0.24)),
+        ((0.36, 0.6, 0.22), (0.62, 0.2, 0.19)),
     )
     for number, (x, y, side) in enumerate(chips):
         sheet.line((x, y), (x + side, y), (x + side, y + side), (x, y + side), (x, y), wide=1.1 * w)
@@ -366,7 +383,10 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
 }
 
 
-SETS = {**dict.fromkeys(("a", "b", "a_fine", "b_fine"), tuple(KINDS)), "curves": tuple(DRAWINGS)}
+SETS = {
+    **dict.fromkeys(("a", "b", "c", "a_fine", "b_fine", "c_fine"), tuple(KINDS)),
+    "curves": tuple(DRAWINGS),
+}
 """The names of the drawings of each set; those of the last one are in line_drawings.py."""
 
 
