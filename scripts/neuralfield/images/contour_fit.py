@@ -2,26 +2,40 @@
 
 The drawing is a smooth function, a grid of cubic B-splines, followed by a steep sigmoid. It is
 fitted so that its means over pixels, blurred, are the image. That removes blur, and noise that no
-contour explains.
+contour explains. The blur's width and the level of the ink are fitted with it: a steep sigmoid
+cannot explain them by itself.
 """
 
+import math
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from neuralfield.images.resizing import resize_channel
 
 _FINE = 4
 """Number of points of the drawing along each side of a pixel."""
 
-_TILE_PX, _MARGIN_PX = 128, 16
-"""Side of the parts that are fitted on their own, and how far they extend over their neighbours."""
+_BLOCK_PX = 8
+"""Side of the blocks by which matrices with few nonzero elements are multiplied."""
+
+_TILE_PX, _MARGIN_PX, _REACH_PX = 64, 8, 4
+"""Largest side of the parts that are fitted on their own, how far their images extend over their
+neighbours', and how far the blur reaches; the latter two add up to a multiple of the block."""
 
 _CONTRAST = 6.0
 """Gradient of the first drawing at contours, as a multiple of the image's."""
 
 _LEARNING_RATE, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-3
+
+_FIRST_STEP, _ROUND, _DAMPING = 20, 10, 0.7
+"""The step after which the blur and the ink's level are fitted, after how many steps they are
+fitted again, and the share of each change that is made."""
+
+_LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
 
 
 class Splines(NamedTuple):
@@ -36,77 +50,195 @@ SMOOTH, FINE = Splines(1, 24.0, 150), Splines(2, 8.0, 200)
 """For images with noise, which finer contours would follow, and without."""
 
 
-def fit_contours(image: np.ndarray, blur_px: float, splines: Splines, threads: int) -> np.ndarray:
-    """Return the drawing behind an image, reduced to the image's size by the box filter.
+class Contours(NamedTuple):
+    """A fitted drawing, reduced to the image's size by the box filter, and fitted parameters."""
 
-    `image` is float32, shape (height, width); ink is 0 and paper 1. Results do not depend on the
+    drawing: np.ndarray  # float32, shape (height, width)
+    blur_px: float
+    ink: float
+
+
+def fit_contours(
+    image: np.ndarray,
+    blur_px: float,
+    splines: Splines,
+    threads: int,
+    *,
+    fits_blur: bool = False,
+    fits_ink: bool = False,
+) -> Contours:
+    """Fit the drawing behind an image.
+
+    `image` is float32, shape (height, width); paper is 1, and ink 0 or, with `fits_ink`, close to
+    it. `blur_px` is the blur's standard deviation, or its first value. Results do not depend on the
     number of threads, if the BLAS takes one core for each product.
     """
-    height, width = image.shape
-    found = np.empty(image.shape, np.float32)
-
-    def fit_tile(corner: tuple[int, int]) -> None:
-        window, inside, kept = [], [], []
-        for first, side in zip(corner, (height, width), strict=True):
-            start, end = max(0, first - _MARGIN_PX), min(side, first + _TILE_PX + _MARGIN_PX)
-            last = min(first + _TILE_PX, side)
-            window.append(slice(start, end))
-            inside.append(slice(first - start, last - start))
-            kept.append(slice(first, last))
-        found[tuple(kept)] = _fit(image[tuple(window)], blur_px, splines)[tuple(inside)]
-
-    corners = [(y, x) for y in range(0, height, _TILE_PX) for x in range(0, width, _TILE_PX)]
+    tiles = _tiles(image, splines)
+    ink, blurring = 0.0, _blurring(blur_px)
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fit_tile, corners))
-    return found
+        for first in range(0, splines.steps, _ROUND):
+            steps = range(first, min(first + _ROUND, splines.steps))
+            now = repeat(blurring), repeat(ink)
+            list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
+            if first < _FIRST_STEP or not (fits_blur or fits_ink):
+                continue
+            terms = [fits_blur, fits_ink]
+            sums = np.sum(list(pool.map(_Tile.normal_equations, tiles, *now)), axis=0)
+            change = np.zeros(2)
+            change[terms] = _DAMPING * _solved(sums[:, [*terms, True]][terms])
+            variance = blur_px**2 + float(change[0])
+            blur_px = math.sqrt(min(max(variance, _LEAST_BLUR_PX**2), _MOST_BLUR_PX**2))
+            ink = min(max(ink + float(change[1]) * (1 - ink), -_MOST_INK), _MOST_INK)
+            blurring = _blurring(blur_px)
+        drawings = list(pool.map(_Tile.drawing, tiles))
+    found = np.empty(image.shape, np.float32)
+    for tile, drawing in zip(tiles, drawings, strict=True):
+        part = found[tile.corner[0] :, tile.corner[1] :]
+        kept = drawing[: part.shape[0], : part.shape[1]]
+        part[: kept.shape[0], : kept.shape[1]] = kept
+    return Contours(found, blur_px, ink)
 
 
-def _fit(image: np.ndarray, blur_px: float, splines: Splines) -> np.ndarray:
-    """Fit one tile by Adam; see `fit_contours`."""
-    sides = [splines.per_px * side for side in image.shape]
-    down, across = (_splines(splines.per_px * side, _FINE * side) for side in image.shape)
-    above, beside = (_blurred_means(side, blur_px) for side in image.shape)
-    first = resize_channel(np.ascontiguousarray(image), (sides[1], sides[0]), "lanczos") - 0.5
-    weights = (first * np.float32(_CONTRAST / splines.steepness)).astype(np.float32)
-    steepness = np.float32(splines.steepness)
-    mean, square = np.zeros_like(weights), np.zeros_like(weights)
-    for step in range(splines.steps):
-        drawing = _sigmoid(steepness * (down @ weights @ across.T))
-        error = above @ drawing @ beside.T - image
-        back = (above.T @ error @ beside) * drawing * (1 - drawing)
-        gradient = down.T @ back @ across * (steepness * np.float32(splines.per_px**2))
-        mean += np.float32(1 - _BETA1) * (gradient - mean)
-        square += np.float32(1 - _BETA2) * (gradient**2 - square)
-        rate = _LEARNING_RATE * min(1, 2 * (1 - step / splines.steps)) / (1 - _BETA1 ** (step + 1))
-        scale = np.float32(1 / (1 - _BETA2 ** (step + 1)))
-        weights -= np.float32(rate) * mean / (np.sqrt(square * scale) + np.float32(_EPSILON))
-    drawing = _sigmoid(steepness * (down @ weights @ across.T))
-    return drawing.reshape(image.shape[0], _FINE, image.shape[1], _FINE).mean(axis=(1, 3))
+class _Band(NamedTuple):
+    """A matrix that repeats a block of few columns along its diagonal, each `stride` farther."""
+
+    block: np.ndarray
+    stride: int
+
+    def times(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the matrix by values along their first axis."""
+        columns = self.block.shape[1]
+        windows = sliding_window_view(values, columns, axis=0)[:: self.stride].swapaxes(1, 2)
+        return np.matmul(self.block, windows).reshape(-1, values.shape[1])
+
+    def adjoint(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the transposed matrix by values along their first axis."""
+        rows, columns = self.block.shape
+        parts = np.matmul(self.block.T, values.reshape(-1, rows, values.shape[1]))
+        sums = np.zeros((len(parts) + 1, self.stride, values.shape[1]), np.float32)
+        sums[:-1] = parts[:, : self.stride]
+        sums[1:, : columns - self.stride] += parts[:, self.stride :]
+        count = (len(parts) - 1) * self.stride + columns
+        return sums.reshape(-1, values.shape[1])[:count]
 
 
-def _sigmoid(z: np.ndarray) -> np.ndarray:
-    return np.float32(0.5) + np.float32(0.5) * np.tanh(np.float32(0.5) * z)
+class _Tile:
+    """A part of an image that is fitted on its own by Adam.
+
+    Matrices are multiplied along the first axis of an array and then along that of its transpose;
+    the fine drawing is therefore transposed.
+    """
+
+    def __init__(
+        self,
+        corner: tuple[int, int],
+        image: np.ndarray,  # with a margin
+        weights: np.ndarray,
+        splines: Splines,
+    ) -> None:
+        self.corner = corner
+        self._image, self._weights, self._splines = image, weights, splines
+        self._sampling = _sampling(splines.per_px)
+        self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
+
+    def fit(self, steps: range, blurring: _Band, ink: float) -> None:
+        steepness = np.float32(self._splines.steepness)
+        scale = steepness * np.float32(self._splines.per_px**2)
+        target = self._target(ink)
+        for step in steps:
+            drawing = self._fine()
+            error = blurring.times(blurring.times(drawing).T) - target
+            back = blurring.adjoint(blurring.adjoint(error).T)
+            back *= drawing
+            back *= 1 - drawing
+            gradient = self._sampling.adjoint(self._sampling.adjoint(back).T)
+            gradient *= scale
+            self._mean += np.float32(1 - _BETA1) * (gradient - self._mean)
+            self._square += np.float32(1 - _BETA2) * (gradient**2 - self._square)
+            rate = _LEARNING_RATE * min(1, 2 * (1 - step / self._splines.steps))
+            rate /= 1 - _BETA1 ** (step + 1)
+            root = np.sqrt(self._square * np.float32(1 / (1 - _BETA2 ** (step + 1))))
+            self._weights -= np.float32(rate) * self._mean / (root + np.float32(_EPSILON))
+
+    def normal_equations(self, blurring: _Band, ink: float) -> np.ndarray:
+        """Return the sums of a linear fit of the blur's variance and of the ink's level to the
+        error; the derivative by the variance is half the Laplacian. Float64, shape (2, 3)."""
+        found = blurring.times(blurring.times(self._fine()).T)
+        padded = np.pad(found, 1, "edge")
+        around = padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+        terms = np.stack([around / 2 - 2 * found, 1 - found, self._target(ink) - found], -1)
+        inside = slice(_MARGIN_PX, -_MARGIN_PX)
+        rows = terms[inside, inside].reshape(-1, 3).astype(np.float64)
+        return rows[:, :2].T @ rows
+
+    def drawing(self) -> np.ndarray:
+        """Return the means over pixels, without the margin; shape (height, width)."""
+        fine = self._fine().T
+        shape = fine.shape[0] // _FINE, _FINE, fine.shape[1] // _FINE, _FINE
+        inside = slice(_MARGIN_PX + _REACH_PX, -_MARGIN_PX - _REACH_PX)
+        return fine.reshape(shape).mean(axis=(1, 3))[inside, inside]
+
+    def _target(self, ink: float) -> np.ndarray:
+        return (self._image - np.float32(ink)) / np.float32(1 - ink)
+
+    def _fine(self) -> np.ndarray:
+        """Return the drawing at all points, transposed."""
+        z = self._sampling.times(self._sampling.times(self._weights).T)
+        z *= np.float32(0.5 * self._splines.steepness)
+        np.tanh(z, out=z)
+        z *= np.float32(0.5)
+        z += np.float32(0.5)
+        return z
 
 
-def _splines(count: int, points: int) -> np.ndarray:
-    """Return the values of `count` cubic B-splines along an axis at `points` points."""
-    centres = (np.arange(points) + 0.5) * count / points - 0.5
-    t = np.abs(centres[:, None] - np.arange(count))
+def _tiles(image: np.ndarray, splines: Splines) -> list[_Tile]:
+    around = 2 * _BLOCK_PX + _TILE_PX
+    padded = np.pad(image, around, "edge")
+    size = splines.per_px * padded.shape[1], splines.per_px * padded.shape[0]
+    first = resize_channel(padded, size, "lanczos") - np.float32(0.5)
+    first *= np.float32(_CONTRAST / splines.steepness)
+    sides = []
+    for side in image.shape:
+        count = -(-side // _TILE_PX)
+        sides.append(-(-side // (count * _BLOCK_PX)) * _BLOCK_PX)
+    tiles = []
+    for y in range(0, image.shape[0], sides[0]):
+        for x in range(0, image.shape[1], sides[1]):
+            window, weights = [], []
+            for start, side in zip((y + around, x + around), sides, strict=True):
+                window.append(slice(start - _MARGIN_PX, start + side + _MARGIN_PX))
+                reach = _MARGIN_PX + _REACH_PX
+                ends = start - reach, start + side + reach
+                weights.append(slice(splines.per_px * ends[0] - 2, splines.per_px * ends[1] + 2))
+            tiles.append(
+                _Tile((y, x), padded[tuple(window)], first[tuple(weights)].copy(), splines)
+            )
+    return tiles
+
+
+def _solved(equations: np.ndarray) -> np.ndarray:
+    """Solve normal equations, shape (n, n + 1); without a solution, nothing changes."""
+    count = len(equations)
+    return np.linalg.lstsq(equations[:, :count], equations[:, count], rcond=1e-6)[0]
+
+
+def _sampling(per_px: int) -> _Band:
+    """Return the values of cubic B-splines at the points of the drawing."""
+    stride = per_px * _BLOCK_PX
+    points = (np.arange(_FINE * _BLOCK_PX) + 0.5) * per_px / _FINE - 0.5
+    t = np.abs(points[:, None] - np.arange(-2, stride + 2))
     near, far = (4 - 6 * t**2 + 3 * t**3) / 6, np.clip(2 - t, 0, None) ** 3 / 6
-    values = np.where(t < 1, near, far)
-    return (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
+    return _Band(np.where(t < 1, near, far).astype(np.float32), stride)
 
 
-def _blurred_means(side: int, blur_px: float) -> np.ndarray:
-    """Return the weights with which points along an axis add up to blurred means over pixels."""
-    points = (np.arange(-8 * _FINE, (side + 8) * _FINE) + 0.5) / _FINE - 0.5
-    fine = np.arange(-0.5 + 1 / 64, 0.5, 1 / 32)  # the square of a pixel
-    distances = points[None, :, None] - np.arange(side)[:, None, None] - fine
+def _blurring(blur_px: float) -> _Band:
+    """Return the weights with which points of the drawing add up to blurred means over pixels."""
+    points = (np.arange(_FINE * (_BLOCK_PX + 2 * _REACH_PX)) + 0.5) / _FINE - 0.5 - _REACH_PX
+    distances = points - np.arange(_BLOCK_PX)[:, None]
     if blur_px:
-        weights = np.exp(-(distances**2) / (2 * blur_px**2)).sum(axis=-1)
+        fine = np.arange(-0.5 + 1 / 64, 0.5, 1 / 32)  # the square of a pixel
+        weights = np.exp(-((distances[..., None] - fine) ** 2) / (2 * blur_px**2)).sum(axis=-1)
     else:
-        weights = (np.abs(points[None] - np.arange(side)[:, None]) < 0.5).astype(np.float64)
-    inside = weights[:, 8 * _FINE : -8 * _FINE]
-    inside[:, 0] += weights[:, : 8 * _FINE].sum(axis=1)
-    inside[:, -1] += weights[:, -8 * _FINE :].sum(axis=1)
-    return (inside / inside.sum(axis=1, keepdims=True)).astype(np.float32)
+        weights = (np.abs(distances) < 0.5).astype(np.float64)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return _Band(weights.astype(np.float32), _FINE * _BLOCK_PX)

@@ -78,6 +78,11 @@ class Degradation:
         """Whether the drawing is sharp and free of noise, and its paper is even."""
         return not self.is_noisy and not self.blur_px and float(np.ptp(self.paper)) == 0
 
+    @property
+    def is_scan(self) -> bool:
+        """Whether the paper is grey or shaded."""
+        return float(np.median(self.paper)) < _WHITE or float(np.ptp(self.paper)) > 0
+
     def normalised(self, values: np.ndarray) -> np.ndarray:
         """Return values in which ink is 0 and paper is 1; float32, of the same shape."""
         return ((values / self.paper - self.ink) / (1 - self.ink)).astype(np.float32)
@@ -85,8 +90,7 @@ class Degradation:
     def __str__(self) -> str:
         paper = 255 * float(np.median(self.paper))
         levels = f"paper {paper:.0f}, ink {paper * self.ink:.0f}"
-        is_scan = paper < 255 * _WHITE or float(np.ptp(self.paper)) > 0
-        kind = "a scan" if is_scan else "noisy" if self.is_noisy else "blurred"
+        kind = "a scan" if self.is_scan else "noisy" if self.is_noisy else "blurred"
         return f"{kind}: {levels}, blur {self.blur_px:.1f} px, noise {100 * self.noise:.1f} %"
 
 

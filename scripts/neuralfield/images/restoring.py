@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from neuralfield.images.contour_fit import FINE, SMOOTH, fit_contours
+from neuralfield.images.contour_fit import FINE, SMOOTH, Contours, fit_contours
 from neuralfield.images.degradation import (
     Degradation,
     estimate_degradation,
@@ -89,9 +90,15 @@ def _restored(
     if ToneCount().see(_as_image(filtered)).tones.others > _MOST_OTHER_TONES:
         return None
     if found.blur_px or found.is_noisy:
-        splines = SMOOTH if found.is_noisy else FINE
-        drawing = fit_contours(filtered, found.blur_px, splines, threads)
-        filtered = _with_flat_parts(drawing, filtered, found.noise)
+        fits = {
+            "fits_blur": found.blur_px > 0 and "blur_px" not in given,
+            "fits_ink": found.is_scan and "ink" not in given,
+        }
+        contours = fit_contours(filtered, found.blur_px, SMOOTH, threads, **fits)
+        found, filtered = _refined(found, filtered, contours)
+        if not found.is_noisy:
+            contours = fit_contours(filtered, found.blur_px, FINE, threads)
+        filtered = _with_flat_parts(contours.drawing, filtered, found.noise)
     drawing = _as_image(filtered)
     tones = ToneCount().see(drawing).tones
     is_drawing = tones.black >= _LEAST_BLACK and tones.black + tones.white >= _LEAST_OF_BOTH
@@ -126,6 +133,16 @@ def _estimates(setting: bool | Mapping[str, float]) -> dict[str, float]:
         if not 0 <= value <= ESTIMATES[name]:
             raise ConfigError(f"restore: {name}", repr(value), f"from 0 to {ESTIMATES[name]}")
     return {name: float(value) for name, value in setting.items()}
+
+
+def _refined(
+    found: Degradation, filtered: np.ndarray, contours: Contours
+) -> tuple[Degradation, np.ndarray]:
+    """Return estimates with those of fitted contours, and the filtered image with their ink."""
+    share = contours.ink
+    ink = max(0.0, found.ink + share * (1 - found.ink))
+    refined = replace(found, ink=ink, blur_px=contours.blur_px)
+    return refined, (filtered - np.float32(share)) / np.float32(1 - share)
 
 
 def _with_flat_parts(drawing: np.ndarray, filtered: np.ndarray, noise: float) -> np.ndarray:
