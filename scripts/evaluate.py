@@ -10,7 +10,7 @@ import numpy as np
 
 from entry.image_network import read_own
 from entry.job import run_job
-from entry.records import names_of, read_record, write_metrics
+from entry.records import names_of, read_record, storage, write_metrics
 from neuralfield.images import (
     ImageData,
     read_image,
@@ -86,6 +86,8 @@ def main(
         write_image(comparison / f"{name}.png", pixels)
 
     seen, truth = as_seen(rendered), as_seen(training_image.values())
+    residual_values = None if network.residual is None else network.residual.size
+    values = network.parameter_count + (residual_values or 0)
     numbers: dict[str, Any] = {
         **names_of(metrics.parent),
         "width": training_image.width,
@@ -95,17 +97,17 @@ def main(
         "wrong_pixels": wrong_pixels(seen, truth) if network.mode == "bilevel" else None,
         **upscale_numbers(images),
         "upscale_uncorrected_psnr_db": None,
-        "residual_values": None,
+        "residual_values": residual_values,
+        **storage(values, training_image.width, training_image.height),
         "parameters": network.parameter_count,
     }
-    if network.residual is not None:
-        numbers["residual_values"] = network.residual.size
-        if reference := images.get("source"):
-            size = reference.width, reference.height
-            alone = render_at(*size, replace(network, residual=None))
-            pixels = ImageData.from_values(alone, training_image.mode, reference.bit_depth)
-            uncorrected_db = psnr_db(as_seen(pixels.values()), as_seen(reference.values()))
-            numbers["upscale_uncorrected_psnr_db"] = finite_db(uncorrected_db)
+    reference = images.get("source")
+    if residual_values is not None and reference is not None:
+        size = reference.width, reference.height
+        alone = render_at(*size, replace(network, residual=None))
+        pixels = ImageData.from_values(alone, training_image.mode, reference.bit_depth)
+        uncorrected_db = psnr_db(as_seen(pixels.values()), as_seen(reference.values()))
+        numbers["upscale_uncorrected_psnr_db"] = finite_db(uncorrected_db)
     write_metrics(metrics, numbers, training)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from entry.job import run_job
-from entry.records import names_of, read_record, write_metrics
+from entry.records import names_of, read_record, storage, write_metrics
 from evaluate import own_network, upscale_numbers
 from neuralfield.images import Overview, PixelFile, read_facts, write_image
 from neuralfield.images.metrics import RunningMetrics, as_seen
@@ -64,6 +64,7 @@ def main(
         "wrong_pixels": measured.wrong_pixels if whole.mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
+        **storage(network.parameter_count, width, height),
         "parameters": network.parameter_count,
     }
     write_metrics(metrics, numbers, training)

@@ -43,6 +43,11 @@ def names_of(folder: Path) -> dict[str, str]:
     return {key: name} if key else {"image": kind, "field": name}
 
 
+def storage(values: int, width: int, height: int) -> dict[str, float]:
+    """Return the size of a network's `values` in 16 bits each, and its bits per training pixel."""
+    return {"bytes_16_bit": 2 * values, "bits_per_pixel": 16 * values / (width * height)}
+
+
 def write_metrics(
     path: Path,
     numbers: Mapping[str, Any],
