@@ -29,7 +29,7 @@ def main(
     threshold: float = 0.5,
     filter: str = "box",
     page: bool | Mapping[str, bool | float] = False,
-    restore: bool | Mapping[str, float] = True,
+    restore: bool | Mapping[str, float | str] = True,
     max_megapixels: float = 100.0,
     threads: int = 1,
     report: Report = log.info,
@@ -59,8 +59,9 @@ def main(
     )
     kind = None
     if restored is not None:
-        report(f"{image}: restored, because it is {restored.degradation}")
-        source, reduced, kind = source.converted("grey"), restored.image, Kind.LINE_ART
+        report(f"{image}: restored, because it is {restored}")
+        reduced, kind = restored.image, Kind.LINE_ART
+        source = source.converted(reduced.mode)
     write_image(resized, reduced)
     write_facts(facts, source, reduced, kind)
     if say_kind:

@@ -51,8 +51,8 @@ def test_defaults_are_filled_in(written):
 
 
 def test_estimates_of_a_degradation_are_kept_as_they_are(written):
-    written["images"]["tiny"]["restore"] = {"noise": 0.02}
-    assert read(written)["images"]["tiny"]["restore"] == {"noise": 0.02}
+    written["images"]["tiny"]["restore"] = {"noise": 0.02, "levels": "own"}
+    assert read(written)["images"]["tiny"]["restore"] == {"noise": 0.02, "levels": "own"}
 
 
 def test_a_network_may_change_its_training(written):

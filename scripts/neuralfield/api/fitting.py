@@ -58,7 +58,7 @@ def fit(
     mode: str = "auto",
     max_megapixels: float = 100.0,
     page: bool | Mapping[str, bool | float] = False,
-    restore: bool | Mapping[str, float] = True,
+    restore: bool | Mapping[str, float | str] = True,
     **settings: Any,
 ) -> ImageField:
     """Fit a network to an image.
@@ -107,10 +107,10 @@ def fit(
         what is on it. A mapping has ``deskew``, true, false or an angle in degrees clockwise, and
         ``crop``, true or false; both are false by default. What is done is logged as one line.
     restore : bool or mapping
-        Whether a drawing in black ink that was scanned, blurred or compressed is restored first:
-        paper becomes white, ink black, and contours sharp. What is found is logged as one line. A
-        mapping gives estimates by hand: ``ink``, ``noise`` and ``blur_px``; see
-        ``docs/drawings.md``.
+        Whether a drawing in one ink that was scanned, blurred or compressed is restored first:
+        paper becomes white, black ink black, and contours sharp. What is found is logged as one
+        line. A mapping has ``levels``, "clean" or "own", for the colours of paper and ink, and
+        estimates by hand: ``ink``, ``noise`` and ``blur_px``; see ``docs/drawings.md``.
     **settings
         Settings of the network (``width``, ``first_omega_0`` ...), of its training
         (``learning_rate``, ``batch_pixels`` ...) and of the execution (``engine``, ``threads``,

@@ -54,7 +54,7 @@ def training_image(
     size: int | Sequence[int] | None = None,
     max_megapixels: float = 100.0,
     page: bool | Mapping[str, bool | float] = False,
-    restoration: bool | Mapping[str, float] = False,
+    restoration: bool | Mapping[str, float | str] = False,
 ) -> TrainingImage:
     """Read an image as `neuralfield.fit` describes it, turn and crop it, reduce and restore it."""
     require_positive("max_megapixels", max_megapixels)
@@ -81,8 +81,8 @@ def training_image(
     jpeg_step = mean_jpeg_step(path, source.width / reduced.width) if path is not None else 0.0
     restored = restore(reduced, restoration, jpeg_step=jpeg_step, threads=available_cores())
     if restored is not None:
-        log.info("restored, because it is %s", restored.degradation)
-        return TrainingImage(restored.image.values(), "grey", Kind.LINE_ART)
+        log.info("restored, because it is %s", restored)
+        return TrainingImage(restored.image.values(), restored.image.mode, Kind.LINE_ART)
     values = reduced.values()
     if exact is not None and size is None and source.mode != "bilevel":
         values = convert_values(exact, source.channels)  # because levels are rounded

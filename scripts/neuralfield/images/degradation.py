@@ -83,6 +83,11 @@ class Degradation:
         """Whether the paper is grey or shaded."""
         return float(np.median(self.paper)) < _WHITE or float(np.ptp(self.paper)) > 0
 
+    @property
+    def is_grey(self) -> bool:
+        """Whether the paper is darker than white, or the ink lighter than black."""
+        return float(np.median(self.paper)) < _WHITE or self.ink > 0.02
+
     def normalised(self, values: np.ndarray) -> np.ndarray:
         """Return values in which ink is 0 and paper is 1; float32, of the same shape."""
         return ((values / self.paper - self.ink) / (1 - self.ink)).astype(np.float32)
@@ -119,7 +124,7 @@ def estimate_degradation(
     ndarray of float32, shape (height, width)
         The drawing with ink 0 and paper 1, and with less noise.
     """
-    paper, own_ink = _levels(values)
+    paper, own_ink = paper_and_ink(values)
     found = Degradation(paper, own_ink if ink is None else ink, 0.0, 0.0)
     normalised = found.normalised(values)
     if noise is None:
@@ -133,8 +138,8 @@ def estimate_degradation(
     return Degradation(found.paper, found.ink, noise, blur_px), filtered
 
 
-def _levels(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the level of the paper at each pixel, and the ink's as a share of it.
+def paper_and_ink(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the level of the paper at each pixel of a drawing, and the ink's as a share of it.
 
     The paper is a polynomial of second order, fitted to flat pixels that are close to it; the
     ink is the median of flat dark pixels.

@@ -48,6 +48,9 @@ _NEAR = 26
 _LEAST_SHARE, _LEAST_OF_EACH = 0.65, 0.01
 """Minimum share of black and white together in line art, and minimum share of each."""
 
+_VISIBLE, _EVEN = 0.2, 0.02
+"""Least alpha of pixels whose colour is compared, and largest difference of equal colours."""
+
 
 class Kind(StrEnum):
     """The kind of an image; it determines settings that are ``auto``."""
@@ -142,6 +145,16 @@ def kind_of(image: ImageData) -> Kind:
     return ToneCount().see(image).kind
 
 
+def even_colour(values: np.ndarray) -> np.ndarray | None:
+    """Return the colour of all visible pixels of an RGBA image; None if they differ in colour.
+
+    Values are float32, shape (height, width, 4).
+    """
+    colours = values[values[..., 3] >= _VISIBLE, :3]
+    is_even = len(colours) > 0 and float(np.ptp(colours, axis=0).max()) <= _EVEN
+    return np.median(colours, axis=0) if is_even else None
+
+
 def _tones(image: ImageData) -> tuple[np.ndarray, np.ndarray]:
     """Return luma in levels of 255, and which pixels are opaque; both of shape (height, width)."""
     values = image.values()
@@ -150,6 +163,8 @@ def _tones(image: ImageData) -> tuple[np.ndarray, np.ndarray]:
     if image.mode != "rgba":
         return tones, np.ones(tones.shape, bool)
     is_opaque = values[..., 3] >= _OPAQUE
+    if even_colour(values) is not None:  # ink on transparent paper: alpha says where it is
+        return np.round(_LEVELS * (1 - values[..., 3])).astype(np.int16), np.ones_like(is_opaque)
     tones[~is_opaque] = _LEVELS
     return tones, is_opaque
 

@@ -1,5 +1,6 @@
 """Restoring a drawing that was scanned, photographed or compressed, before a network is trained."""
 
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,19 +16,20 @@ from neuralfield.images.degradation import (
     estimate_degradation,
     highest_around,
 )
-from neuralfield.images.image import LUMA_WEIGHTS, ImageData
+from neuralfield.images.image import ImageData
 from neuralfield.images.kind import ToneCount
+from neuralfield.images.one_ink import one_ink
 from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
 ESTIMATES = {"ink": 0.9, "noise": 0.5, "blur_px": 3.0}
 """The estimates that can be given instead, and the largest value of each."""
 
+LEVELS = ("clean", "own")
+"""What restored drawings have: white paper, or the colours of the scan's own paper and ink."""
+
 _LEAST_PX, _MOST_PIXELS = 64, 1 << 20
 """Limits of the image: a small one shows too little of the paper, and a large one takes long."""
-
-_MOST_SATURATION = 0.12
-"""Maximum difference between the colours of ink relative to the paper's, for black ink."""
 
 _MOST_NOISE, _DARKEST_PAPER, _MOST_OTHER_TONES = 0.1, 0.5, 0.1
 """Limits of what may be a drawing: in photographs, "noise" is detail, and a fifth of the pixels
@@ -47,45 +49,64 @@ class Restored(NamedTuple):
 
     image: ImageData
     degradation: Degradation
+    colours: str = ""  # those of ink that is not black and of its paper, in words
+
+    def __str__(self) -> str:
+        return f"{self.degradation}{self.colours}"
 
 
 def restore(
     image: ImageData,
-    setting: bool | Mapping[str, float] = True,
+    setting: bool | Mapping[str, float | str] = True,
     *,
     jpeg_step: float = 0.0,
     threads: int = 1,
 ) -> Restored | None:
-    """Restore a drawing in black ink: return it as if reduced from the original by a box filter.
+    """Restore a drawing in one ink: return it as if reduced from the original by a box filter.
 
-    Paper becomes white and ink black. None is returned for other images, and for drawings that are
-    sharp, free of noise, and on even paper.
+    Paper becomes white and black ink black, unless their own levels are asked for. None is returned
+    for other images, and for drawings that are sharp, free of noise, and on even paper.
 
     Parameters
     ----------
     setting : bool or mapping
         False: nothing is restored. A mapping gives estimates of ``ink`` (its level as a share of
-        the paper's), ``noise`` (as a share of the contrast) and ``blur_px``.
+        the paper's), ``noise`` (as a share of the contrast) and ``blur_px``, or has ``levels``:
+        "own" keeps the colours of paper and ink, and "clean" makes paper white in drawings that are
+        sharp and free of noise, too.
     jpeg_step : float
         See `mean_jpeg_step`.
     threads : int
         Results do not depend on it.
     """
-    given = _estimates(setting)
-    values = None if setting is False else _grey(image)
-    if values is None or min(values.shape) < _LEAST_PX or values.size > _MOST_PIXELS:
+    given, levels = _parts(setting)
+    sides = image.height, image.width
+    if setting is False or min(sides) < _LEAST_PX or math.prod(sides) > _MOST_PIXELS:
         return None
     with limit_blas_to_one_core():  # otherwise sums would depend on the number of cores
-        return _restored(values, given, jpeg_step, threads)
+        drawing = one_ink(image)
+        if drawing is None:
+            return None
+        found = _restored(drawing.values, given, jpeg_step, threads, even_clean=levels == "clean")
+    if found is None:
+        return None
+    shares, degradation = found
+    restored = drawing.coloured(shares, degradation, is_own=levels == "own")
+    return Restored(restored, degradation, drawing.in_words(degradation))
 
 
 def _restored(
-    values: np.ndarray, given: Mapping[str, float], jpeg_step: float, threads: int
-) -> Restored | None:
-    """Restore values of shape (height, width); see `restore`."""
+    values: np.ndarray,
+    given: Mapping[str, float],
+    jpeg_step: float,
+    threads: int,
+    *,
+    even_clean: bool,
+) -> tuple[np.ndarray, Degradation] | None:
+    """Restore values of shape (height, width): return shares of paper; see `restore`."""
     found, filtered = estimate_degradation(values, jpeg_step=jpeg_step, **given)
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
-    if found.is_none or is_unlike:
+    if is_unlike or (found.is_none and not (even_clean and found.is_grey)):
         return None
     if ToneCount().see(_as_image(filtered)).tones.others > _MOST_OTHER_TONES:
         return None
@@ -103,7 +124,7 @@ def _restored(
     tones = ToneCount().see(drawing).tones
     is_drawing = tones.black >= _LEAST_BLACK and tones.black + tones.white >= _LEAST_OF_BOTH
     is_drawing &= tones.agreement >= _LEAST_AGREEMENT
-    return Restored(drawing, found) if is_drawing else None
+    return (drawing.values()[..., 0], found) if is_drawing else None
 
 
 def mean_jpeg_step(path: str | os.PathLike, reduction: float = 1.0) -> float:
@@ -119,20 +140,28 @@ def mean_jpeg_step(path: str | os.PathLike, reduction: float = 1.0) -> float:
     return 0.0
 
 
-def _estimates(setting: bool | Mapping[str, float]) -> dict[str, float]:
-    """Return the estimates that are given; raise an error for unsupported ones."""
+def _parts(setting: bool | Mapping[str, float | str]) -> tuple[dict[str, float], str | None]:
+    """Return the estimates and the levels that are given; raise an error for unsupported ones."""
     if isinstance(setting, bool):
-        return {}
+        return {}, None
     if not isinstance(setting, Mapping):
         raise WrongTypeError("restore", repr(setting), "true, false, or a mapping of estimates")
+    levels, given = setting.get("levels"), {}
+    if levels not in (None, *LEVELS):
+        raise ConfigError("restore: levels", repr(levels), "clean or own")
     for name, value in setting.items():
+        if name == "levels":
+            continue
         if name not in ESTIMATES:
-            raise ConfigError(f"restore: {name}", "unknown", f"one of {', '.join(ESTIMATES)}")
+            raise ConfigError(
+                f"restore: {name}", "unknown", f"one of levels, {', '.join(ESTIMATES)}"
+            )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise WrongTypeError(f"restore: {name}", repr(value), "a number")
         if not 0 <= value <= ESTIMATES[name]:
             raise ConfigError(f"restore: {name}", repr(value), f"from 0 to {ESTIMATES[name]}")
-    return {name: float(value) for name, value in setting.items()}
+        given[name] = float(value)
+    return given, levels
 
 
 def _refined(
@@ -150,20 +179,6 @@ def _with_flat_parts(drawing: np.ndarray, filtered: np.ndarray, noise: float) ->
     reach = min(max(_SPECKS * noise, 0.03), 0.2)
     drawing = np.where(-highest_around(-filtered, 2) > 1 - reach, 1, drawing)
     return np.where(highest_around(filtered, 2) < reach, 0, drawing)
-
-
-def _grey(image: ImageData) -> np.ndarray | None:
-    """Return the luma of an image, shape (height, width); None if its ink has a colour."""
-    values = image.values()
-    if image.mode in ("bilevel", "rgba"):
-        return None
-    if image.mode == "grey":
-        return values[..., 0]
-    luma = values @ LUMA_WEIGHTS
-    paper = np.median(values[luma >= np.percentile(luma, 80)], axis=0)
-    relative = values / np.maximum(paper, 0.05)
-    saturation = relative.max(axis=-1) - relative.min(axis=-1)
-    return luma if np.percentile(saturation, 99) <= _MOST_SATURATION else None
 
 
 def _as_image(values: np.ndarray) -> ImageData:

@@ -1,6 +1,7 @@
 """Restoring of drawings that were scanned, compressed or blurred."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 import neuralfield as nf
 from neuralfield.images import ImageData, resize_image
 from neuralfield.images.degradation import estimate_degradation
+from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.metrics import psnr_db
 from neuralfield.images.restoring import mean_jpeg_step, restore
 from neuralfield.system.errors import ConfigError
@@ -136,3 +138,71 @@ def test_the_two_tone_filter_is_sharper_than_lanczos_and_keeps_the_levels(levels
         for values in (enlarged, resize_image(image, 3 * _SIDE_PX, "lanczos").values())
     ]
     assert greys[0] < 0.6 * greys[1]
+
+
+_BLUE, _CREAM = np.array([0.16, 0.24, 0.6]), np.array([0.94, 0.9, 0.78])
+
+
+def _in_colour(ink: np.ndarray = _BLUE) -> ImageData:
+    """Return a scan in coloured ink on yellowed, shaded paper."""
+    random = np.random.default_rng(5).normal(0, 0.01, (_SIDE_PX, _SIDE_PX, 3))
+    values = ink + _drawing(0.6)[..., None] * (_CREAM - ink)
+    values *= np.linspace(0.96, 1.02, _SIDE_PX)[:, None]
+    return ImageData.from_values(values + random, "rgb", 8)
+
+
+def test_coloured_ink_on_coloured_paper_keeps_its_colour_on_white_paper():
+    restored = restore(_in_colour())
+    assert restored is not None
+    assert re.search(r", ink #2[0-9a-f]{5} on paper #e[0-9a-f]{5}$", str(restored))
+    values = restored.image.values()
+    assert np.all(values[:4, :4] > 0.97)
+    ink = np.median(values[_drawing() == 0], axis=0)
+    np.testing.assert_allclose(ink, _BLUE / _CREAM, atol=0.05)
+    shares = (values - ink)[..., 0] / (1 - ink[0])
+    assert psnr_db(shares, _drawing()) > 22
+
+
+def test_a_drawing_can_keep_its_own_levels():
+    scan, colour = restore(_scan(), {"levels": "own"}), restore(_in_colour(), {"levels": "own"})
+    assert scan is not None
+    assert colour is not None
+    grey = scan.image.values()[..., 0]
+    assert np.median(grey) == pytest.approx(0.89, abs=0.02)
+    assert np.median(grey[_drawing() == 0]) == pytest.approx(0.15, abs=0.03)
+    values = colour.image.values()
+    np.testing.assert_allclose(np.median(values, axis=(0, 1)), _CREAM, atol=0.03)
+    np.testing.assert_allclose(np.median(values[_drawing() == 0], axis=0), _BLUE, atol=0.05)
+    with pytest.raises(ConfigError, match="clean or own"):
+        restore(_scan(), {"levels": "white"})
+
+
+def test_a_clean_drawing_on_grey_paper_is_made_black_and_white_on_request():
+    image = _as_image(0.15 + 0.7 * _drawing())
+    assert restore(image) is None
+    clean = restore(image, {"levels": "clean"})
+    assert clean is not None
+    assert _db(clean.image) > 40
+    assert restore(_as_image(_drawing()), {"levels": "clean"}) is None
+
+
+def test_drawings_in_two_inks_are_left_as_they_are():
+    blue, red = _in_colour().pixels, _in_colour(np.array([0.8, 0.15, 0.2])).pixels
+    two = np.where(np.arange(_SIDE_PX)[:, None] < 60, blue, red)
+    assert restore(ImageData(two, "rgb", 8)) is None
+
+
+def test_ink_on_transparent_paper_is_restored_and_is_line_art():
+    random = np.random.default_rng(2).normal(0, 0.03, (_SIDE_PX, _SIDE_PX))
+    colour = np.broadcast_to([0.8, 0.1, 0.1], (_SIDE_PX, _SIDE_PX, 3))
+
+    def with_alpha(alpha: np.ndarray) -> ImageData:
+        return ImageData.from_values(np.dstack([colour, alpha]), "rgba", 8)
+
+    assert kind_of(with_alpha(1 - _drawing())) == Kind.LINE_ART
+    image = with_alpha(1 - _drawing() + random)
+    restored = restore(image)
+    assert restored is not None
+    alpha = restored.image.values()[..., 3]
+    assert psnr_db(1 - alpha, _drawing()) > psnr_db(1 - image.values()[..., 3], _drawing()) + 4
+    np.testing.assert_allclose(restored.image.values()[..., :3], colour, atol=0.01)
