@@ -158,6 +158,15 @@ def test_a_larger_tolerance_needs_fewer_segments():
     assert counts[1] < counts[0]
 
 
+def test_waves_of_noisy_contours_are_smoothed():
+    waves = np.random.default_rng(0).standard_normal((HEIGHT, WIDTH)).astype(np.float32)
+    wide = Image.fromarray(0.15 * waves).resize((X.shape[1], X.shape[0]), Image.Resampling.BICUBIC)
+    noisy = inside(15 + np.asarray(wide) - np.hypot(X - 30.3, Y - 24.6))
+    (path,) = paths(traced(painted((noisy, [0]))))["#000000"]
+    assert segments(path) <= 30  # 73 without smoothing
+    assert np.abs(np.hypot(*(points(path) - (30.3, 24.6)).T) - 15).std() < 0.06
+
+
 @pytest.mark.parametrize("value", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("shape", [(HEIGHT, WIDTH, 1), (1, 1, 1), (1, 9, 3), (3, 2, 4)])
 @pytest.mark.parametrize("only_two_tones", [False, True])

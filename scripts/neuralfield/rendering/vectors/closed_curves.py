@@ -25,9 +25,20 @@ _DILATIONS = 1, 2, 4, 8
 
 _FEWEST_POINTS = 8
 
+_NOISE_WINDOW = 12
+"""Points on either side of a point whose distances from a cubic curve are the noise of a contour;
+real shapes hardly differ from cubic curves there."""
+
+_LEAST_NOISE_PX, _POINTS_PER_NOISE, _FEWEST_AROUND, _MOST_AROUND = 0.007, 400, 3, 10
+"""Noise that sharp renders have, points on either side of a point that are smoothed for each pixel
+of further noise, and their minimum and maximum."""
+
 
 class ClosedCurves:
     """Points of closed curves, one curve after another.
+
+    Contours of noisy images have waves of about a pixel. Their points are moved to local cubic
+    curves (Savitzky and Golay 1964), over the more points, the stronger the noise is.
 
     Parameters
     ----------
@@ -43,6 +54,8 @@ class ClosedCurves:
     is_corner : ndarray of bool, shape (points,)
     sizes : ndarray of int, shape (curves,)
         Number of points of each curve.
+    noise_px : float
+        Median deviation of contours from smooth curves before they are smoothed.
     """
 
     def __init__(self, lines: Sequence[np.ndarray], tolerance_px: float) -> None:
@@ -53,6 +66,14 @@ class ClosedCurves:
         self._curve = np.repeat(np.arange(len(spaced)), self.sizes)
         self._place = np.arange(len(self.points)) - self._starts[self._curve]
         self.is_corner = self._corners()
+        self.noise_px = self._noise_px()
+        around = round(_POINTS_PER_NOISE * (self.noise_px - _LEAST_NOISE_PX))
+        if around >= _FEWEST_AROUND:
+            around = min(around, _MOST_AROUND)
+            is_long = self.sizes[self._curve] >= 3 * around
+            self.points[is_long] = self._local_curves(around)[0][is_long]
+            self.is_corner = self._corners()
+        self._sharpen()
         self.tangents = self._tangents(tolerance_px)
 
     def index(self, curve: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -68,9 +89,36 @@ class ClosedCurves:
         """Return, for all points, the index of the point `offset` places further on."""
         return self.index(self._curve, self._place + offset)
 
-    def _corners(self) -> np.ndarray:
-        """Find corners, and move each from the rounded curve to the tip of its sides."""
+    def _local_curves(self, around: int) -> tuple[np.ndarray, np.ndarray]:
+        """Fit a cubic curve to the points around each; return its middle and the points' RMS
+        distance from it, across its direction.
+        """
+        offsets = np.arange(-around, around + 1)
+        basis, _ = np.linalg.qr(np.vander(offsets / around, 4))
+        window = np.stack([self.points[self._beside(o)] for o in offsets.tolist()])
+        fitted = np.tensordot(basis @ basis.T, window, 1)
+        direction = np.tensordot(offsets, window, 1)
+        direction /= np.maximum(np.hypot(*direction.T), 1e-12)[:, None]
+        distances = _cross(window - fitted, direction)
+        return fitted[around], np.sqrt((distances**2).mean(axis=0))
+
+    def _noise_px(self) -> float:
+        """Return the median distance of contours from cubic curves, away from corners."""
+        is_near_corner = np.zeros(len(self.points), bool)
+        for offset in range(-_NOISE_WINDOW, _NOISE_WINDOW + 1):
+            is_near_corner |= self.is_corner[self._beside(offset)]
+        is_counted = ~is_near_corner & (self.sizes[self._curve] > 4 * _NOISE_WINDOW)
+        found = self._local_curves(_NOISE_WINDOW)[1][is_counted]
+        return float(np.median(found)) if found.size else 0.0
+
+    def _sides(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return, for all points, those at three distances on either side."""
         ahead, behind = ([self.points[self._beside(s * d)] for d in _SIDE] for s in (1, -1))
+        return ahead, behind
+
+    def _corners(self) -> np.ndarray:
+        """Return which points are corners."""
+        ahead, behind = self._sides()
         near, middle, far = _SIDE
         turn = np.abs(_angle(behind[0] - behind[2], ahead[2] - ahead[0]))
         for side in (ahead, behind):
@@ -80,7 +128,12 @@ class ClosedCurves:
         is_corner = turn >= _LEAST_TURN
         for offset in range(1, far):
             is_corner &= (turn >= turn[self._beside(offset)]) & (turn > turn[self._beside(-offset)])
-        where = is_corner.nonzero()[0]
+        return is_corner
+
+    def _sharpen(self) -> None:
+        """Move corners from the rounded curve to the tips of their sides."""
+        where = self.is_corner.nonzero()[0]
+        ahead, behind = self._sides()
         (p, _, p_far), (q, _, q_far) = ([part[where] for part in s] for s in (ahead, behind))
         u, v = p - p_far, q - q_far
         across = _cross(u, v)
@@ -88,7 +141,6 @@ class ClosedCurves:
         tips = p + u * (_cross(q - p, v) / across)[:, None]
         is_near = np.hypot(*(tips - self.points[where]).T) <= _FARTHEST_PX
         self.points[where[is_near]] = tips[is_near]
-        return is_corner
 
     def _tangents(self, tolerance_px: float) -> np.ndarray:
         """Return tangents, each from the widest window in which the curve is a parabola."""

@@ -19,6 +19,9 @@ _PROJECTIONS = 4
 _SHORTEST = 2
 """Steps between points of the shortest segment that is divided."""
 
+_OF_NOISE = 2.5
+"""Minimum tolerance as a multiple of the noise of contours, which no segments are spent on."""
+
 _PULL = 1e-6
 """Weight of controls at thirds of a segment, where its points do not determine them."""
 
@@ -50,6 +53,7 @@ def fit_curves(lines: Sequence[np.ndarray], tolerance_px: float) -> list[np.ndar
     if not lines:
         return []
     curves = ClosedCurves(lines, tolerance_px)
+    tolerance_px = max(tolerance_px, _OF_NOISE * curves.noise_px)
     found = _joined(curves, _divided(curves, tolerance_px), tolerance_px)
     return [found.controls[found.curve == number] for number in range(len(lines))]
 
