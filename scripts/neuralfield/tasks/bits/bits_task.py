@@ -26,6 +26,13 @@ class BitsTraining(TrainingSettings):
     minimum_learning_rate: float = setting(
         1e-5, "the learning rate at the end of the schedule", minimum=0, limited_by="learning_rate"
     )
+    beta2: float = setting(
+        0.95,
+        "for adam: decay rate of the mean of squared gradients",
+        minimum=0,
+        below=1,
+        only_with={"optimizer": ("adam",)},
+    )
     snapshots: int = setting(
         12, "number of networks that are kept, log-spaced over the steps", minimum=2, maximum=10_000
     )
