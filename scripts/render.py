@@ -23,6 +23,7 @@ def main(
     parts: Sequence[Mapping[str, Any]],
     samples: int | str = "auto",
     bit_depth: int = 8,
+    paper: bool = True,
     max_megapixels: float = 400.0,
     device: str = "auto",
     threads: int = 1,
@@ -31,13 +32,14 @@ def main(
     """Render an image, or parts of it, in its own proportions, as PNGs in one folder.
 
     `parts` has for each render the longer side in pixels, ``size``, and the part of the image,
-    ``box``. A render above `max_megapixels` is refused. Renders of another `version` of the project
-    are made again.
+    ``box``. Without `paper`, that of drawings is transparent. A render above `max_megapixels` is
+    refused. Renders of another `version` of the project are made again.
     """
     network = load_trained(model)
     place = select_device(device)
-    options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "threads": threads}
-    common = (samples, bit_depth, place.kind, version, sha256_of(model))
+    options: dict[str, Any] = {"samples": samples, "bit_depth": bit_depth, "paper": paper}
+    options["threads"] = threads
+    common = (samples, bit_depth, paper, place.kind, version, sha256_of(model))
     paths = [renders] if isinstance(renders, Path) else renders
     for path, part in zip(paths, parts, strict=True):
         left, top, right, bottom = part["box"]

@@ -59,7 +59,9 @@ BEFORE_TRAININGS = 1e9
 
 RENDERS = renders_of_a_network(config["render"])
 
-RENDERING = {key: config["render"][key] for key in ("samples", "bit_depth", "max_megapixels")}
+RENDERING = {
+    key: config["render"][key] for key in ("samples", "bit_depth", "paper", "max_megapixels")
+}
 VERSION = f"engine {ENGINE_VERSION}"
 """The version of results. It is a param of rules, because Snakemake ignores changes of modules."""
 

@@ -131,6 +131,7 @@ class ImageField(ImageFunction):
         box: Box = WHOLE,
         samples: int | str = "auto",
         residual: bool = True,
+        paper: bool = True,
         max_megapixels: float = 400.0,
     ) -> RenderedImage:
         """Render the image, or a part of it, at any size.
@@ -147,6 +148,8 @@ class ImageField(ImageFunction):
         residual : bool
             Whether to add the field's `residual`, if it has one; otherwise only the network is
             rendered.
+        paper : bool
+            False: the paper of a drawing in one ink is transparent, and alpha is the ink's share.
         max_megapixels : float
             Maximum size of the render; a larger one raises ValueError.
 
@@ -159,12 +162,14 @@ class ImageField(ImageFunction):
         Raises
         ------
         ValueError
-            The size is below 1 or too large, or the box is empty or outside the image.
+            The size is below 1 or too large, or the box is empty or outside the image; or the image
+            is not a drawing in one ink, and `paper` is False.
         """
         require_samples(samples)
         sides = render_sides(self.model, size, box, max_megapixels)
-        values = render(self._shown(residual), *sides, box=box, samples=samples, **self._place)
-        return (values[..., 0] if self.channels == 1 else values).view(RenderedImage)
+        options = self._place | {"box": box, "samples": samples, "paper": paper}
+        values = render(self._shown(residual), *sides, **options)
+        return (values[..., 0] if values.shape[2] == 1 else values).view(RenderedImage)
 
     def render_to(
         self,
@@ -174,6 +179,7 @@ class ImageField(ImageFunction):
         box: Box = WHOLE,
         samples: int | str = "auto",
         residual: bool = True,
+        paper: bool = True,
         bit_depth: int = 8,
         max_megapixels: float = 400.0,
     ) -> tuple[int, int]:
@@ -182,7 +188,7 @@ class ImageField(ImageFunction):
         Parameters
         ----------
         path : path
-        size, box, samples, residual
+        size, box, samples, residual, paper
             As in `render`.
         bit_depth : {8, 16}
             Bits per channel.
@@ -199,6 +205,7 @@ class ImageField(ImageFunction):
         require_samples(samples)
         sides = render_sides(self.model, size, box, max_megapixels)
         options = self._place | {"box": box, "samples": samples, "bit_depth": bit_depth}
+        options["paper"] = paper
         render_to_png(self._shown(residual), file, *sides, **options)
         return sides
 

@@ -220,6 +220,7 @@ def _progress_lines(image: Path) -> Callable[[dict[str, float]], None]:
 
 def _render(field: "nf.ImageField", output: Path, chosen: Namespace) -> None:
     options = {"bit_depth": chosen.bits, "max_megapixels": chosen.max_megapixels}
+    options["paper"] = chosen.paper
     with _options_named(_OPTIONS_OF_RENDER):
         width, height = field.render_to(output, chosen.size, box=tuple(chosen.crop), **options)
     print(f"{output}: {width} x {height} pixels")

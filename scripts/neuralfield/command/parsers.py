@@ -190,9 +190,7 @@ def _trace_parser(parser: argparse.ArgumentParser) -> None:
         help="maximum distance of curves from contours, in pixels of the training image;"
         " default: %(default)s",
     )
-    parser.add_argument(
-        "--no-paper", action="store_false", dest="paper", help="leave the background transparent"
-    )
+    _add_no_paper(parser)
     parser.set_defaults(action=trace)
 
 
@@ -239,6 +237,7 @@ def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
         metavar=("LEFT", "TOP", "RIGHT", "BOTTOM"),
         help="the part to render, in fractions of the sides",
     )
+    _add_no_paper(parser)
     parser.add_argument("--bits", type=int, choices=(8, 16), default=8, help="bits per channel")
     parser.add_argument(
         "--max-megapixels",
@@ -246,6 +245,15 @@ def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
         default=400.0,
         metavar="N",
         help="maximum size of a render in megapixels; default: 400",
+    )
+
+
+def _add_no_paper(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-paper",
+        action="store_false",
+        dest="paper",
+        help="leave the paper of a drawing transparent",
     )
 
 

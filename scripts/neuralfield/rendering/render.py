@@ -16,6 +16,7 @@ from neuralfield.images.saving import write_bands
 from neuralfield.rendering import Renderer, make_renderer
 from neuralfield.rendering.host_bands import bands_on_host
 from neuralfield.rendering.levels import to_levels
+from neuralfield.rendering.transparent_paper import PaperAndInk
 from neuralfield.system.device import Array, Device, namespace_of
 from neuralfield.system.errors import CheckpointError, ConfigError
 from neuralfield.tasks.image.mosaic import Mosaic, Trained
@@ -50,6 +51,7 @@ class Options(TypedDict, total=False):
     only_edges: bool
     threads: int
     bit_depth: int
+    paper: bool
 
 
 def choose_samples(model: Trained, width: int, height: int, box: Box = WHOLE) -> int:
@@ -122,6 +124,7 @@ def render_bands(
     only_edges: bool = False,
     threads: int = 1,
     bit_depth: int | None = None,
+    paper: bool = True,
 ) -> Generator[np.ndarray, None, None]:
     """Yield a render of `width` x `height` pixels from top to bottom, some rows at a time: float32
     in [0, 1], or levels of `bit_depth` bits, uint8 or uint16; shape (rows, width, channels).
@@ -130,8 +133,10 @@ def render_bands(
     renders the next rows in the meantime. Each pixel is the mean of `samples` samples; for "auto"
     see `choose_samples`. With `only_edges`, the CPU takes one sample of a pixel that is like its
     neighbours. This is for frames of time-lapses: it is faster than a few samples everywhere, but
-    can miss thin lines. Raises `ConfigError` for an empty or inverted box or a size below 1, and
-    `CheckpointError`, on the CPU, if weights are so large that values are not finite.
+    can miss thin lines. Without `paper`, a drawing in one ink gets an alpha channel, in which paper
+    is transparent; `InputError` is raised for other images. Raises `ConfigError` for an empty or
+    inverted box or a size below 1, and `CheckpointError`, on the CPU, if weights are so large that
+    values are not finite.
     """
     if width < 1 or height < 1:
         raise ConfigError("render: size", f"{width} x {height}", "at least 1 x 1 pixels")
@@ -139,6 +144,10 @@ def render_bands(
         raise ConfigError(
             "render: box", list(box), "0 <= left < right <= 1, 0 <= top < bottom <= 1"
         )
+    tones = None
+    if not paper and model.channels < 4:
+        seen = render(model, model.width, model.height, device=device, threads=threads)
+        tones = PaperAndInk.of(seen)
     count = choose_samples(model, width, height, box) if samples == "auto" else int(samples)
     columns, rows, pixel = _positions(model, width, height, box, device.xp)
     every = device.asarray(sample_offsets(count) * pixel)
@@ -154,9 +163,11 @@ def render_bands(
 
         def render_band(index: int) -> Array:
             band = rows[index * rows_per_band :][:rows_per_band]
-            return _as_stored(grid(columns, band), bit_depth)
+            return _as_stored(grid(columns, band), None if tones else bit_depth)
 
-        yield from bands_on_host(device, -(-height // rows_per_band), render_band)
+        bands = partial(bands_on_host, device, -(-height // rows_per_band), render_band)
+        # `map` keeps the only reference, so that bands end before the renderer is closed
+        yield from map(partial(tones.transparent, bit_depth), bands()) if tones else bands()
 
 
 def _positions(
@@ -246,7 +257,8 @@ def _as_stored(values: Array, bit_depth: int | None) -> Array:
 
 def render(model: Trained, width: int, height: int, **options: Unpack[Options]) -> np.ndarray:
     """Render an image in memory: float32 of shape (height, width, channels); see `render_bands`."""
-    image = np.empty((max(0, height), max(0, width), model.channels), np.float32)
+    channels = model.channels if options.get("paper", True) else 4
+    image = np.empty((max(0, height), max(0, width), channels), np.float32)
     top = 0
     for band in render_bands(model, width, height, **options):
         image[top : top + len(band)] = band

@@ -203,6 +203,8 @@ def test_a_drawing_is_traced(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "again.svg").read_bytes() == first
     main(["trace", "drawing.field", "-o", "open.svg", "--no-paper"])
     assert len((tmp_path / "open.svg").read_bytes()) < len(first)
+    main(["render", "drawing.field", "--size", "64", "--no-paper"])
+    assert Image.open("drawing_64.png").mode == "RGBA"
 
 
 def test_a_drawing_is_traced_only_to_svg(photo, capsys):
