@@ -36,8 +36,9 @@ _INK = 0.2
 _BLOCK_PX = 24
 """Side of the blocks in which the paper's level is that of the lightest pixels."""
 
-_DARK = 0.5
-"""Largest level of what surrounds a page, as a share of the paper's."""
+_DARK, _JUMP = 0.5, 1.8
+"""Largest level of what surrounds a page, as a share of the paper's, and least ratio of the levels
+on both sides of the page's edge."""
 
 _FEWEST_AROUND = 3
 """Least number of pixels of ink among 5 x 5; fewer are dust."""
@@ -199,8 +200,8 @@ def _turned(image: ImageData, degrees: float) -> ImageData:
 def _content(luma: np.ndarray) -> tuple[int, int, int, int]:
     """Return (left, top, right, bottom) in px of what is on a page, with a margin."""
     small = _reduced(luma)
-    is_dark = small < _DARK * float(np.percentile(small, 80))
-    page = [_lit(is_dark.mean(axis=axis)) for axis in (0, 1)]
+    least = _DARK * float(np.percentile(small, 80))
+    page = [_lit(np.median(small, axis=axis), least) for axis in (0, 1)]
     is_ink = _ink(small)[page[1], page[0]] > 0
     is_ink &= _count_around(is_ink) >= _FEWEST_AROUND
     if not is_ink.any():
@@ -218,14 +219,22 @@ def _content(luma: np.ndarray) -> tuple[int, int, int, int]:
     return left, top, min(right, width), min(bottom, height)
 
 
-def _lit(dark_shares: np.ndarray) -> slice:
-    """Return the rows or columns between those at both ends that are mostly dark."""
-    lit = np.flatnonzero(dark_shares < 0.5)
-    first, stop = (int(lit[0]), int(lit[-1]) + 1) if len(lit) else (0, len(dark_shares))
-    border = math.ceil(_BORDER * len(dark_shares))
-    first += border if first else 0
-    stop -= border if stop < len(dark_shares) else 0
-    return slice(first, max(stop, first + 1))
+def _lit(levels: np.ndarray, least: float) -> slice:
+    """Return the rows or columns between dark ones, given the median level of each.
+
+    Shaded paper becomes dark gradually, and is kept.
+    """
+    border = math.ceil(_BORDER * len(levels))
+    first = _end_of_dark(levels, least, border)
+    last = _end_of_dark(levels[::-1], least, border)
+    return slice(first, max(len(levels) - last, first + 1))
+
+
+def _end_of_dark(levels: np.ndarray, least: float, border: int) -> int:
+    """Return the number of dark rows or columns at the beginning, and a border of the page."""
+    first = int(np.argmax(levels >= least))
+    outside, inside = levels[max(0, first - border)], levels[min(first + border, len(levels) - 1)]
+    return first + border if first and inside >= _JUMP * outside else 0
 
 
 def _count_around(mask: np.ndarray) -> np.ndarray:

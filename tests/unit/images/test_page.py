@@ -76,6 +76,14 @@ def test_colours_and_depth_are_kept():
     np.testing.assert_allclose(means / means[0], [1, 1 / 2, 1 / 4], atol=0.01)
 
 
+def test_paper_in_shadow_is_not_cropped():
+    scan = _scan(0.0).values()
+    shade = np.minimum(1, 0.3 + np.arange(scan.shape[1]) / 500)[:, None]  # as beside a book's spine
+    found = find_page(ImageData.from_values(scan * shade, "grey", 8), {"crop": True})
+    assert found is not None
+    assert found.image.width == pytest.approx(_TEXT[2] - _TEXT[0] + 54, abs=16)
+
+
 def test_a_drawing_without_lines_is_not_turned():
     y, x = np.mgrid[:300, :300]
     rings = (np.hypot(x - 140, y - 160) % 30 < 3) & (np.hypot(x - 140, y - 160) < 120)
