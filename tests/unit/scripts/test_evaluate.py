@@ -120,6 +120,16 @@ def test_a_source_of_the_training_size_leaves_the_redraw_alone(tmp_path):
     assert all(numbers[key] is None for key in numbers if key.startswith("upscale_"))
 
 
+def test_a_page_is_compared_as_it_was_cropped(tmp_path):
+    page = np.full((300, 400, 1), 255, np.uint8)
+    page[100:160:4, 200:320] = 0
+    page[100:160:4, 202:320:5] = 255
+    cropped = ImageData(page[88:172, 188:332].copy(), "grey", 8)
+    found = evaluate(tmp_path, ImageData(page, "grey", 8), 40, page={"crop": True})
+    assert found["upscale_width"] == pytest.approx(cropped.width, abs=4)
+    assert found["upscale_height"] == pytest.approx(cropped.height, abs=4)
+
+
 def test_a_huge_source_is_reduced_first(tmp_path):
     numbers = evaluate(tmp_path, smooth_image(60, 40), 10, max_megapixels=600e-6)
     assert (numbers["upscale_width"], numbers["upscale_height"]) == (30, 20)
