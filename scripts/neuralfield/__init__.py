@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neuralfield.api.classifiers import ImageClassifier
     from neuralfield.api.decoding import decode
+    from neuralfield.api.encoding import EncodedImage, encode
     from neuralfield.api.fitting import fit
     from neuralfield.api.from_torch import from_torch_siren
     from neuralfield.api.image_field import ImageField
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from neuralfield.system.errors import NeuralfieldError
 
 _PLACES = {
+    "EncodedImage": "api.encoding",
     "ImageClassifier": "api.classifiers",
     "ImageField": "api.image_field",
     "NeuralfieldError": "system.errors",
@@ -40,6 +42,7 @@ _PLACES = {
     "TableClassifier": "api.tables",
     "TableRegressor": "api.tables",
     "decode": "api.decoding",
+    "encode": "api.encoding",
     "fit": "api.fitting",
     "from_torch_siren": "api.from_torch",
     "load": "api.loading",
@@ -47,6 +50,7 @@ _PLACES = {
 """Module of each public name; it is imported on first use, because some modules load slowly."""
 
 __all__ = [
+    "EncodedImage",
     "ImageClassifier",
     "ImageField",
     "NeuralfieldError",
@@ -55,6 +59,7 @@ __all__ = [
     "TableRegressor",
     "__version__",
     "decode",
+    "encode",
     "fit",
     "from_torch_siren",
     "load",

@@ -96,6 +96,26 @@ def trace(chosen: Namespace) -> None:
     print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
 
 
+def encode(chosen: Namespace) -> None:
+    """Code an image in few bits."""
+    image = Path(chosen.image)
+    output = require_output("--output", chosen.output or f"{image.stem}.nfz")
+    names = ("bytes", "bpp", "psnr_db", "seconds", "steps", "mode", "seed", "device", "folder")
+    options = {name: getattr(chosen, name) for name in (*names, "max_megapixels")}
+    options |= {"lambda_": chosen.bit_weight, "progress": sys.stderr.isatty()}
+    if not sys.stderr.isatty():
+        options["callback"] = _progress_lines(image)
+    flags = {name: f"--{name.replace('_', '-')}" for name in options}
+    with _notes_shown(image), _options_named(flags | {"lambda_": "--lambda"}):
+        encoded = nf.encode(image, **options)
+    encoded.save(output)
+    print(
+        f"{output}: {len(encoded.content):,} bytes, {encoded.bits_per_pixel:.3f} bits per pixel,"
+        f" {encoded.psnr_db:.2f} dB; lambda {encoded.lambda_:.2e}, {encoded.steps:,} steps",
+        flush=True,
+    )
+
+
 def decode(chosen: Namespace) -> None:
     """Write the image of a coded file as PNG, or as a page that contains the file."""
     from neuralfield.api.decoding import content_of, decoded, page_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralfield import __version__
-from neuralfield.command.actions import decode, enlarge, fit, info, render, trace, view
+from neuralfield.command.actions import decode, encode, enlarge, fit, info, render, trace, view
 from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX
 from neuralfield.system.durations import seconds_of
 from neuralfield.tasks.image.presets import PRESETS
@@ -22,6 +22,7 @@ Fit a small neural network to an image, and render it at any size.
   neuralfield render photo.field --size N  renders what was fitted, or any model.safetensors
   neuralfield view photo.field             writes photo.html, to zoom and share
   neuralfield trace drawing.jpg            fits a drawing, and writes it as drawing.svg
+  neuralfield encode photo.jpg --bytes N   codes an image in few bits, as photo.nfz
   neuralfield decode photo.nfz             writes a coded image as photo.png, or as a page
   neuralfield info photo.field             prints what it contains
 
@@ -49,6 +50,11 @@ examples:
   neuralfield trace drawing.jpg -o drawing.svg
   neuralfield trace drawing.field --tolerance 0.1 --no-paper
 """
+_ENCODE_EXAMPLES = """\
+examples:
+  neuralfield encode photo.jpg -o photo.nfz --bytes 20000
+  neuralfield encode photo.png --psnr-db 38 --seconds 5m
+"""
 _DECODE_EXAMPLES = """\
 examples:
   neuralfield decode photo.nfz -o photo.png
@@ -68,6 +74,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "render": (_render_parser, "render a network", _RENDER_EXAMPLES),
         "view": (_view_parser, "write a page that evaluates a network", _VIEW_EXAMPLES),
         "trace": (_trace_parser, "write a drawing as SVG", _TRACE_EXAMPLES),
+        "encode": (_encode_parser, "code an image in few bits", _ENCODE_EXAMPLES),
         "decode": (_decode_parser, "write the image of a coded file", _DECODE_EXAMPLES),
         "info": (partial(_add_model, action=info), "print what a file contains", ""),
     }
@@ -77,9 +84,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         add(parser)
         return parser.parse_args(arguments[1:])
     parser = _parser("neuralfield", _DESCRIPTION, _ENLARGE_EXAMPLES)
-    parser.usage = (
-        "neuralfield IMAGE [options]\n       neuralfield {fit,render,view,trace,decode,info} ..."
-    )
+    parser.usage = f"neuralfield IMAGE [options]\n       neuralfield {{{','.join(parsers)}}} ..."
     if arguments and not Path(arguments[0]).exists():
         for close in get_close_matches(arguments[0], parsers, 1):
             parser.error(f"no file or command {arguments[0]!r}; did you mean {close}?")
@@ -138,7 +143,7 @@ def _fit_parser(
     )
     add(
         "--train-size",
-        type=_pixels,
+        type=_count,
         metavar="N",
         help="longer side in pixels of the training image; default: 256",
     )
@@ -194,6 +199,38 @@ def _trace_parser(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=trace)
 
 
+def _encode_parser(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("image", metavar="IMAGE", help="image file, which is coded at its own size")
+    add("-o", "--output", metavar="FILE", help="file to write; default: IMAGE.nfz")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--bytes", type=_count, metavar="N", help="size of the file in bytes")
+    target.add_argument("--bpp", type=float, metavar="N", help="size in bits per pixel")
+    target.add_argument("--psnr-db", type=float, metavar="N", help="quality as PSNR in dB")
+    target.add_argument(
+        "--lambda",
+        type=float,
+        dest="bit_weight",
+        metavar="N",
+        help="weight of a bit per pixel against the mean squared error: 2e-2 for few bits, 1e-4 for"
+        " many; default: 1e-3",
+    )
+    add("--seconds", type=_seconds, metavar="S", help="time of training: 60, 90s, 5m")
+    add("--steps", type=int, metavar="N", help="training steps instead of a time; default: 3000")
+    add("--mode", default="auto", help="auto, grey, rgb or rgba; default: auto, as the image is")
+    add("--seed", type=int, default=0, metavar="N", help="random seed; default: 0")
+    add("--folder", metavar="FOLDER", help="folder of states, to resume after an interruption")
+    add(
+        "--max-megapixels",
+        type=float,
+        default=16.0,
+        metavar="N",
+        help="maximum size of the image in megapixels; default: 16",
+    )
+    _add_device(parser)
+    parser.set_defaults(action=encode)
+
+
 def _decode_parser(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="file written by encode (.nfz)")
@@ -224,7 +261,7 @@ def _add_model(parser: argparse.ArgumentParser, action: Callable[..., None]) -> 
 def _add_size_and_crop(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size",
-        type=_pixels,
+        type=_count,
         default=1024,
         metavar="N",
         help="longer side in pixels; default: 1024",
@@ -270,9 +307,9 @@ def _seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(message) from None
 
 
-def _pixels(text: str) -> int:
+def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of pixels >= 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= 1")
     return int(text)
 
 

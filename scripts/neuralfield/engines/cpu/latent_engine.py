@@ -121,6 +121,8 @@ class LatentEngine:
 
     def _step(self, step: int) -> None:
         objective = self.objective
+        if objective.steers_at(step):
+            objective.steer(step, *self.evaluate())
         rounding = objective.rounding(step)
         self._forward(rounding, np.uint32(objective.noise_key(step)))
         self._pool.run(self._grid_backward, self._grids - 1)

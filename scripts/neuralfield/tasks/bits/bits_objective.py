@@ -1,5 +1,6 @@
 """The objective of a coded image: mean squared error + weight x bits per pixel."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,23 @@ _ROUNDED_SHARE = 0.05
 """Share of the steps at the end in which latents are whole and only the networks are trained."""
 
 
+_STEERINGS, _FIRST_STEERING = 60, 0.1
+"""How often the weight of bits is changed in a training with a target, and the share of the steps
+before it is changed first."""
+
+_GAIN, _AHEAD, _LARGEST_CHANGE, _LARGEST_FACTOR = 0.5, 8, 0.3, 4.0
+"""A change of the weight aims to remove a share of the difference to the target that is expected
+some changes ahead, because bits follow the weight slowly. The largest change of its logarithm, and
+the largest factor on the weight at the beginning."""
+
+_AT_THE_END = 1.01
+"""Bits at the end, relative to those before the steps in which latents are whole."""
+
+BITS_SLOPE, DB_SLOPE = -0.5, -2.6
+"""About how much the logarithm of the bits, and the PSNR in dB, change by the logarithm of the
+weight: on photographs, from 2e-2 to 1e-4."""
+
+
 @dataclass(frozen=True)
 class Rounding:
     """How latents are rounded in a step: softly, or if the temperature is 0, to whole numbers."""
@@ -33,12 +51,50 @@ class BitsObjective(Objective):
 
     network: LatentNetwork
     values: np.ndarray  # float32, shape (height, width, channels)
-    bit_weight: float  # lambda: what one bit per pixel costs in squared error
     random_seed: int
+    first_bit_weight: float
+    target_bits_per_pixel: float | None = None  # of latents; they steer the weight of bits
+    target_psnr_db: float | None = None
+
+    @property
+    def bit_weight(self) -> float:
+        """Lambda: what one bit per pixel costs in squared error. The network's state has it."""
+        return float(self.network.bit_weight[0])
 
     @property
     def pixels(self) -> int:
         return self.values.shape[0] * self.values.shape[1]
+
+    def steers_at(self, step: int) -> bool:
+        """Whether `steer` is to be called before a step."""
+        if self.target_bits_per_pixel is None and self.target_psnr_db is None:
+            return False
+        is_soft = self.rounding(step).temperature > 0
+        return is_soft and step >= self._first_steering and step % self._steering_interval == 0
+
+    def steer(self, step: int, error: float, bits_per_pixel: float) -> None:
+        """Change the weight of bits, given the values before a step for rounded latents."""
+        if self.target_psnr_db is not None:
+            excess_db = -10 * math.log10(max(error, 1e-20)) - self.target_psnr_db
+            excess = excess_db / DB_SLOPE
+        else:
+            target = (self.target_bits_per_pixel or 0.0) / _AT_THE_END
+            excess = math.log(max(bits_per_pixel, 1e-9) / target) / BITS_SLOPE
+        weight, before = self.network.bit_weight, self.network.excess
+        is_first = step < self._first_steering + self._steering_interval
+        expected = excess if is_first else excess + _AHEAD * (excess - float(before[0]))
+        change = min(max(-_GAIN * expected, -_LARGEST_CHANGE), _LARGEST_CHANGE)
+        first, factor = self.first_bit_weight, _LARGEST_FACTOR
+        weight[:] = np.clip(weight * math.exp(change), first / factor, first * factor)
+        before[:] = excess
+
+    @property
+    def _first_steering(self) -> int:
+        return math.ceil(_FIRST_STEERING * self.schedule.steps)
+
+    @property
+    def _steering_interval(self) -> int:
+        return max(1, self.schedule.steps // _STEERINGS)
 
     @cached_property
     def data(self) -> Array:
@@ -58,8 +114,16 @@ class BitsObjective(Objective):
         return noise_key(step, self.random_seed)
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
-        rounding, key, first = self.rounding(step), self.noise_key(step), 0
-        latents = []
+        if self.steers_at(step):
+            squared, bits = self._forward(Rounding(0, 0), 0)
+            self.steer(step, float(squared.data), float(bits.data.sum()) / self.pixels)
+        squared, bits = self._forward(self.rounding(step), self.noise_key(step))
+        weighted = ops.multiply(bits, self.bit_weight / self.pixels)
+        return ops.add(squared, _sum(weighted)), squared.data
+
+    def _forward(self, rounding: Rounding, key: int) -> tuple[Tensor, Tensor]:
+        """Compute the mean squared error, and the bits of all latents."""
+        latents, first = [], 0
         for parameters in self.network.latents:
             latents.append(
                 round_softly(parameters, first, rounding.temperature, rounding.sigma, key)
@@ -68,9 +132,7 @@ class BitsObjective(Objective):
         found = self.network.pixels(latents)
         squared = _mean_squared_error(found, self.data)
         flat = ops.concatenate([ops.reshape(grid, (-1, 1)) for grid in latents], axis=0)
-        bits = laplace_bits(flat, self.network.distributions(latents))
-        weighted = ops.multiply(bits, self.bit_weight / self.pixels)
-        return ops.add(squared, _sum(weighted)), squared.data
+        return squared, laplace_bits(flat, self.network.distributions(latents))
 
     @property
     def block_samples(self) -> int:

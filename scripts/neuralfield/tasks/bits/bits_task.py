@@ -42,6 +42,19 @@ class BitsTraining(TrainingSettings):
         " the literature: 2.0e-2 for few bits, 1.0e-4 for many",
         above=0,
     )
+    target_bits_per_pixel: float | None = setting(
+        None,
+        "bits per pixel of the latents that the weight of bits is steered to, within a factor of 4"
+        " of bit_weight",
+        above=0,
+        omit_when_off=True,
+    )
+    target_psnr_db: float | None = setting(
+        None,
+        "PSNR in dB that the weight of bits is steered to, within a factor of 4 of bit_weight",
+        above=0,
+        omit_when_off=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,7 @@ class BitsTask(Task):
         network = self.model.fresh_network()
         mean = self.values.mean(axis=(0, 1), dtype=np.float64)
         network.initialise(mean, np.random.default_rng(self.training.random_seed))
+        network.bit_weight[:] = self.training.bit_weight
         return network
 
     def objective(self, network: LatentNetwork, **shared: Unpack[Shared]) -> BitsObjective:
@@ -73,7 +87,9 @@ class BitsTask(Task):
         return BitsObjective(
             network=network,
             values=self.values,
-            bit_weight=settings.bit_weight,
+            first_bit_weight=settings.bit_weight,
+            target_bits_per_pixel=settings.target_bits_per_pixel,
+            target_psnr_db=settings.target_psnr_db,
             random_seed=settings.random_seed,
             batches=Batches(shared["device"].xp, pixels, 0, settings.random_seed),
             **shared,

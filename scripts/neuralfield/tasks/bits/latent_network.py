@@ -47,10 +47,16 @@ class LatentNetwork(Network[Linear]):
             "output": (channels, hidden + grids + 1),
         }
         self._tensors = {name: Tensor(np.zeros(shape), True) for name, shape in shapes.items()}
+        # lambda, which a target steers, and the last difference to the target
+        self.bit_weight, self.excess = np.zeros(1), np.zeros(1)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
         return self._tensors
+
+    @property
+    def buffers(self) -> dict[str, Array]:
+        return {"bit_weight": self.bit_weight, "excess": self.excess}
 
     @property
     def grids(self) -> int:

@@ -1,0 +1,253 @@
+"""Coding of images in few bits, of a given size or quality."""
+
+import math
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralfield.api.arguments import (
+    argument_names,
+    plain,
+    require,
+    require_output,
+    require_positive,
+)
+from neuralfield.api.run_training import Callback, run_training
+from neuralfield.api.training_image import training_image
+from neuralfield.coding import nfz
+from neuralfield.coding.coded_image import CodedImage
+from neuralfield.coding.decoding import latent_bits, pixels_of
+from neuralfield.images.image import MODES
+from neuralfield.images.metrics import psnr_db
+from neuralfield.system.device import available_cores
+from neuralfield.system.errors import ConfigError
+from neuralfield.system.files import write_atomically
+from neuralfield.tasks.bits.bits_model import BitsSettings
+from neuralfield.tasks.bits.bits_objective import BITS_SLOPE, DB_SLOPE
+from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
+from neuralfield.tasks.training_settings import ImageExecution
+from neuralfield.training.coding import coded_image
+
+_USUAL_STEPS = 3000
+_USUAL_LAMBDA, _USUAL_BITS, _USUAL_WEIGHT_BYTES = 1e-3, 0.45, 900
+"""The default, about the bits per pixel that latents of photographs take with it, and about the
+bytes of everything but the latents."""
+
+_LEAST_LAMBDA, _LARGEST_LAMBDA = 1e-7, 1.0
+
+_PILOT_SHARE = 0.1
+"""Share of the steps of a short training, which finds lambda for a target."""
+
+_PILOT_LATENTS, _PILOT_WEIGHTS, _PILOT_LOSS_DB = 0.72, 1.15, 1.5
+"""With the same lambda, what a long training takes for latents and for weights, relative to a short
+one, and how much higher its PSNR is: means over photographs."""
+
+_TIMED_STEPS, _LEAST_STEPS = 40, 60
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """The file of an image in memory."""
+
+    content: bytes
+    width: int
+    height: int
+    psnr_db: float  # of the decoded levels
+    lambda_: float  # weight of one bit per pixel against the mean squared error
+    steps: int
+
+    @property
+    def bits_per_pixel(self) -> float:
+        return 8 * len(self.content) / (self.width * self.height)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the file; its name usually ends in ``.nfz``."""
+        write_atomically(require_output("path", path), self.content)
+
+
+@argument_names()
+def encode(
+    image: Any,
+    *,
+    bytes: int | None = None,
+    bpp: float | None = None,
+    psnr_db: float | None = None,
+    lambda_: float | None = None,
+    seconds: float | None = None,
+    steps: int | None = None,
+    mode: str = "auto",
+    device: str = "auto",
+    seed: int = 0,
+    folder: str | os.PathLike | None = None,
+    max_megapixels: float = 16.0,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> EncodedImage:
+    """Code an image in few bits, by latents and small networks that are fitted to it.
+
+    `neuralfield.decode` reads the file. One of `bytes`, `bpp`, `psnr_db` and `lambda_` sets what
+    is aimed for; for the first three, a short training finds lambda, which is then steered during
+    the training, usually to within 2 % of the target.
+
+    Parameters
+    ----------
+    image : array, PIL image or path
+        As for `neuralfield.fit`, at its own size. Levels are coded with 8 bits.
+    bytes : int, optional
+        Size of the file in bytes.
+    bpp : float, optional
+        Size of the file in bits per pixel.
+    psnr_db : float, optional
+        Peak signal-to-noise ratio of the decoded image, over all channels, in dB.
+    lambda_ : float, optional
+        Weight of one bit per pixel against the mean squared error of values in [0, 1]: from 2e-2
+        for few bits to 1e-4 for many; default: 1e-3.
+    seconds : float, optional
+        Time of the trainings. Some steps are timed to find how many fit in it.
+    steps : int, optional
+        Number of steps of the training, in place of `seconds`; default: 3000. More steps take
+        fewer bits for the same quality.
+    mode : {"auto", "grey", "rgb", "rgba"}
+        Mode to which the image is converted; "auto" keeps the mode of the image.
+    device : {"auto", "cpu", "gpu"}
+    seed : int
+        Seed of all random numbers.
+    folder : path, optional
+        Folder for the states of trainings, from which the same call resumes after an interruption,
+        with the same file.
+    max_megapixels : float
+        Maximum size of the image; a larger one raises ValueError.
+    callback, progress
+        As for `neuralfield.fit`, for each of the trainings.
+
+    Returns
+    -------
+    EncodedImage
+        With ``content``, ``bits_per_pixel``, ``psnr_db`` and ``save(path)``.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or the image cannot be used.
+    """
+    targets = {"bytes": bytes, "bpp": bpp, "psnr_db": psnr_db, "lambda_": lambda_}
+    given = {name: plain(value) for name, value in targets.items() if value is not None}
+    if len(given) > 1:
+        raise ConfigError(" and ".join(given), "both are given", "one target", "remove the others")
+    for name, value in given.items():
+        require_positive(name, value)
+    if seconds is not None:
+        require_positive("seconds", seconds)
+        require(steps is None, "steps", steps, "no steps beside seconds")
+    require(mode != "bilevel", "mode", mode, "auto, grey, rgb or rgba")
+    source = training_image(image, mode=mode, max_megapixels=max_megapixels)
+    encoder = _Encoder(
+        source.values,
+        BitsTraining(
+            steps=_USUAL_STEPS if steps is None else plain(steps),
+            random_seed=plain(seed),
+            bit_weight=given.get("lambda_", _USUAL_LAMBDA),
+        ),
+        ImageExecution.from_mapping({"device": device}),
+        None if folder is None else Path(folder),
+        {"callback": callback, "progress": progress},
+    )
+    if seconds is not None:
+        encoder = encoder.timed(seconds, is_steered=bool({*given} - {"lambda_"}))
+    if "psnr_db" in given:
+        return encoder.of_quality(given["psnr_db"]).encoded()
+    if "bytes" in given or "bpp" in given:
+        pixels = source.values.shape[0] * source.values.shape[1]
+        size_bytes = given["bytes"] if "bytes" in given else given["bpp"] * pixels / 8
+        return encoder.of_size(size_bytes).encoded()
+    return encoder.fitted().encoded()
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """A coded image, and what it was made from."""
+
+    coded: CodedImage
+    values: np.ndarray
+    bit_weight: float
+    steps: int
+    seconds: float
+
+    @cached_property
+    def content(self) -> bytes:
+        return nfz.to_bytes(self.coded)
+
+    @cached_property
+    def weight_bytes(self) -> float:
+        """The bytes of everything but the latents."""
+        return len(self.content) - sum(latent_bits(self.coded)) / 8
+
+    @cached_property
+    def psnr_db(self) -> float:
+        return psnr_db(pixels_of(self.coded) / np.float32(255), self.values)
+
+    def encoded(self) -> EncodedImage:
+        sides = self.coded.width, self.coded.height
+        return EncodedImage(self.content, *sides, self.psnr_db, self.bit_weight, self.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Encoder:
+    """Fits coded images to an image."""
+
+    values: np.ndarray
+    training: BitsTraining
+    how: ImageExecution
+    folder: Path | None
+    shown: dict[str, Any]
+
+    def fitted(self, name: str = "training", share: float = 1.0, **changed: Any) -> _Fitted:
+        """Train with changed settings, for a share of the steps."""
+        steps = max(1, round(self.training.steps * share))
+        training = replace(self.training, steps=steps, **changed)
+        mode = MODES[self.values.shape[2]]
+        task = BitsTask(self.values, mode, BitsSettings(), training)
+        folder = None if self.folder is None else self.folder / name
+        model, history = run_training(task, folder, self.how, **self.shown)
+        coded = coded_image(task, model, self.how.threads or available_cores())
+        bit_weight = float(model.arrays["bit_weight"][0])
+        return _Fitted(coded, self.values, bit_weight, steps, history["seconds"][-1])
+
+    def timed(self, seconds: float, is_steered: bool) -> "_Encoder":
+        """Return an encoder with as many steps as fit in a time."""
+        timed = replace(self, training=replace(self.training, steps=_TIMED_STEPS))
+        step_s = timed.fitted("timing").seconds / _TIMED_STEPS
+        trainings = 1 + _PILOT_SHARE * is_steered
+        steps = max(_LEAST_STEPS, int((seconds / step_s - _TIMED_STEPS) / trainings))
+        return replace(self, training=replace(self.training, steps=steps))
+
+    def of_quality(self, psnr_db: float) -> _Fitted:
+        """Return a coded image of this PSNR."""
+        first = _limited(_USUAL_LAMBDA * 10 ** (-0.168 * (psnr_db - 34.9)))
+        pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
+        excess_db = pilot.psnr_db + _PILOT_LOSS_DB - psnr_db
+        bit_weight = _limited(first * math.exp(-excess_db / DB_SLOPE))
+        return self.fitted(bit_weight=bit_weight, target_psnr_db=psnr_db)
+
+    def of_size(self, size_bytes: float) -> _Fitted:
+        """Return a coded image whose file has this size."""
+        pixels = self.values.shape[0] * self.values.shape[1]
+        bits = 8 * max(size_bytes - _USUAL_WEIGHT_BYTES, 0.25 * size_bytes) / pixels
+        first = _limited(_USUAL_LAMBDA * (bits / _USUAL_BITS) ** -2)
+        pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
+        weight_bytes = _PILOT_WEIGHTS * pilot.weight_bytes
+        latent_bytes = _PILOT_LATENTS * (len(pilot.content) - pilot.weight_bytes)
+        target_bytes = max(size_bytes - weight_bytes, 0.1 * size_bytes)
+        excess = math.log(max(latent_bytes, 1.0) / target_bytes)
+        return self.fitted(
+            bit_weight=_limited(first * math.exp(-excess / BITS_SLOPE)),
+            target_bits_per_pixel=8 * target_bytes / pixels,
+        )
+
+
+def _limited(bit_weight: float) -> float:
+    return min(max(bit_weight, _LEAST_LAMBDA), _LARGEST_LAMBDA)
