@@ -1,0 +1,188 @@
+"""Measure the bits and the quality of images coded by ours, JPEG, WebP, AVIF and JPEG XL.
+
+    python benchmarks/codecs.py kodim*.png --seconds 60
+    python benchmarks/codecs.py photo.jpg --codecs ours AVIF --lambdas 1e-4 1e-3 --figure rates.png
+
+Each codec writes files of several qualities, which are read and decoded again; PSNR is that of the
+decoded levels, over all channels together, and bits are those of the whole file. Others are as
+Pillow writes them, with 4:4:4 colour where the format has it: JPEG optimised and progressive, WebP
+with method 6, AVIF (`speed`) and JPEG XL (`effort`) with settings that are slow to encode. JPEG XL
+needs the package pillow-jxl-plugin.
+
+BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. Those of mean
+curves compare with the published means over the 24 Kodak images, and mean something only if these
+are the images. Those against AVIF, and Cool-Chic on eight of the images, are means over images.
+"""
+
+import argparse
+import importlib
+import io
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from measuring.command_line import new_parser, start
+from measuring.measure import print_header, print_row
+from measuring.rate_curves import COOL_CHIC, PUBLISHED, Curve, bd_rate_percent, mean_curve
+from PIL import Image
+
+import neuralfield as nf
+from neuralfield.images.metrics import psnr_db
+
+OURS = "ours"
+_LAMBDAS = (2e-2, 4e-3, 1e-3, 4e-4, 1e-4)
+
+
+class Coded(NamedTuple):
+    """A file that a codec has written, and what was decoded from it."""
+
+    quality: str
+    bits_per_pixel: float
+    psnr_db: float
+    encoding_s: float
+    decoding_s: float
+
+
+Encode = Callable[[Image.Image, float], bytes]
+
+
+def _by_pillow(format: str, **options: object) -> Encode:
+    """Return a function that encodes with Pillow, given an image and a quality."""
+
+    def encode(image: Image.Image, quality: float) -> bytes:
+        file = io.BytesIO()
+        image.save(file, format, quality=round(quality), **options)
+        return file.getvalue()
+
+    return encode
+
+
+CODECS: dict[str, tuple[Encode, tuple[float, ...]]] = {
+    "JPEG": (
+        _by_pillow("JPEG", optimize=True, progressive=True, subsampling="4:4:4"),
+        (10, 25, 50, 70, 85, 93, 97),
+    ),
+    "WebP": (_by_pillow("WEBP", method=6), (5, 30, 60, 80, 90, 96)),
+    "AVIF": (_by_pillow("AVIF", speed=3, subsampling="4:4:4"), (20, 35, 50, 65, 80, 90)),
+    "JPEG XL": (_by_pillow("JXL", effort=8), (10, 30, 50, 70, 85, 93)),
+}
+"""The other codecs: how they encode, and the qualities."""
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Print a row for each file, the means and BD-rates."""
+    names = [name for name in arguments.codecs if _is_available(name)]
+    curves: dict[str, dict[str, Curve]] = {name: {} for name in names}
+    print_header("image", "codec", "quality", "bits/pixel", "dB", "encoded in s", "decoded in s")
+    for path in arguments.images:
+        with Image.open(path) as file:
+            image = file.convert("L" if file.mode in ("L", "1") else "RGB")
+        for name in names:
+            found = []
+            for coded in _coded(name, image, arguments):
+                found.append((coded.bits_per_pixel, coded.psnr_db))
+                numbers = f"{coded.bits_per_pixel:.4f}", f"{coded.psnr_db:.2f}"
+                times = f"{coded.encoding_s:.2f}", f"{coded.decoding_s:.3f}"
+                print_row(path.stem, name, coded.quality, *numbers, *times)
+            curves[name][path.stem] = sorted(found)
+    _print_means(curves)
+    _print_bd_rates(curves)
+    if arguments.figure:
+        _plot(curves, arguments.figure)
+
+
+def _is_available(name: str) -> bool:
+    if name != "JPEG XL":
+        return True
+    try:
+        importlib.import_module("pillow_jxl")
+    except ImportError:
+        print("JPEG XL is left out: the package pillow-jxl-plugin is not installed\n")
+        return False
+    return True
+
+
+def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iterator[Coded]:
+    """Encode an image at each quality, write the file, read and decode it."""
+    levels = np.asarray(image)
+    qualities = arguments.lambdas if name == OURS else CODECS[name][1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "coded")
+        for quality in qualities:
+            start_s = time.monotonic()
+            if name == OURS:
+                how = {"lambda_": quality, "seconds": arguments.seconds, "steps": arguments.steps}
+                content = nf.encode(levels, device=arguments.device, **how).content
+            else:
+                content = CODECS[name][0](image, quality)
+            path.write_bytes(content)
+            middle_s = time.monotonic()
+            if name == OURS:
+                decoded = nf.decode(path).levels()
+            else:
+                with Image.open(path) as file:
+                    decoded = np.asarray(file.convert(image.mode))
+            seconds = middle_s - start_s, time.monotonic() - middle_s
+            db = psnr_db(decoded / 255, levels / 255)
+            bits = 8 * len(content) / (image.width * image.height)
+            yield Coded(f"{quality:g}", bits, db, *seconds)
+
+
+def _print_means(curves: dict[str, dict[str, Curve]]) -> None:
+    print()
+    print_header("codec", "mean bits/pixel and dB of each quality")
+    for name, own in curves.items():
+        means = mean_curve(list(own.values()))
+        print_row(name, ", ".join(f"{bits:.3f} {db:.2f}" for bits, db in means))
+
+
+def _print_bd_rates(curves: dict[str, dict[str, Curve]]) -> None:
+    print()
+    print_header(
+        "codec", *(f"mean curve to {name}" for name in PUBLISHED), "to Cool-Chic 5.0", "to AVIF"
+    )
+    for name, own in curves.items():
+        means = mean_curve(list(own.values()))
+        cells = [f"{bd_rate_percent(means, anchor):+.1f} %" for anchor in PUBLISHED.values()]
+        for anchors in (COOL_CHIC, curves.get("AVIF", {})):
+            found = [
+                bd_rate_percent(curve, anchors[image])
+                for image, curve in own.items()
+                if image in anchors
+            ]
+            cells.append(f"{np.mean(found):+.1f} % of {len(found)}" if found else "")
+        print_row(name, *cells)
+
+
+def _plot(curves: dict[str, dict[str, Curve]], path: Path) -> None:
+    """Plot mean dB against mean bits."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    for name, own in curves.items():
+        axes.plot(*zip(*mean_curve(list(own.values())), strict=True), marker="o", label=name)
+    axes.set(xlabel="bits per pixel", ylabel="PSNR in dB", xscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, "device")
+    add = parser.add_argument
+    add("images", nargs="+", type=Path, help="image files; those of 16 bits or alpha become RGB")
+    codecs = [OURS, *CODECS]
+    add("--codecs", nargs="+", choices=codecs, default=codecs, help="the codecs")
+    add("--lambdas", nargs="+", type=float, default=_LAMBDAS, help="of ours: for few bits first")
+    add("--seconds", type=float, help="of ours: time of encoding")
+    add("--steps", type=int, help="of ours: steps, in place of a time")
+    add("--figure", type=Path, metavar="PNG", help="figure of mean dB against mean bits to write")
+    return parser
+
+
+if __name__ == "__main__":
+    start(main, _parser(), blas_threads=1)
