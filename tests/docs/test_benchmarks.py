@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from measuring import bicubic
 from measuring.artefacts import Artefacts
+from measuring.rate_curves import PUBLISHED, bd_rate_percent
 from super_resolution import luma, quality
 from workspace import ROOT, succeed_in
 
@@ -87,3 +88,10 @@ def test_papers_compare_the_luma_without_borders():
     assert quality(spoiled, white, 2).db == np.inf
     # the lumas differ by 219 of 255 levels
     assert quality(black, white, 2).db == pytest.approx(20 * np.log10(255 / 219))
+
+
+def test_bd_rates_are_those_of_the_literature():
+    anchor = PUBLISHED["BPG 4:4:4"]
+    assert bd_rate_percent(PUBLISHED["Cool-Chic 5.0"], anchor) == pytest.approx(-26, abs=1)
+    assert bd_rate_percent([(0.9 * bits, db) for bits, db in anchor], anchor) == pytest.approx(-10)
+    assert np.isnan(bd_rate_percent([(1.0, 60.0), (2.0, 70.0)], anchor))

@@ -51,7 +51,14 @@ _TIMED_STEPS, _LEAST_STEPS = 40, 60
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """The file of an image in memory."""
+    """The file of an image in memory.
+
+    >>> import numpy as np
+    >>> import neuralfield as nf
+    >>> encoded = nf.encode(np.zeros((8, 12)), steps=5, device="cpu")
+    >>> nf.decode(encoded.content).shape
+    (8, 12)
+    """
 
     content: bytes
     width: int
@@ -133,6 +140,15 @@ def encode(
     ------
     ValueError
         An argument is out of range, or the image cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import neuralfield as nf
+    >>> image = np.linspace(0, 1, 24 * 32).reshape(24, 32)
+    >>> encoded = nf.encode(image, lambda_=1e-3, steps=20, device="cpu")
+    >>> encoded.bits_per_pixel < 8
+    True
     """
     targets = {"bytes": bytes, "bpp": bpp, "psnr_db": psnr_db, "lambda_": lambda_}
     given = {name: plain(value) for name, value in targets.items() if value is not None}
