@@ -26,14 +26,16 @@ _TILE_PX, _MARGIN_PX, _REACH_PX = 64, 8, 4
 """Largest side of the parts that are fitted on their own, how far their images extend over their
 neighbours', and how far the blur reaches; the latter two add up to a multiple of the block."""
 
-_CONTRAST = 6.0
+_CONTRAST = 5.0
 """Gradient of the first drawing at contours, as a multiple of the image's."""
 
 _LEARNING_RATE, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-3
 
-_FIRST_STEP, _ROUND, _DAMPING = 20, 10, 0.7
+_FIRST_STEP, _ROUND, _RELAXATION = 20, 10, 1.5
 """The step after which the blur and the ink's level are fitted, after how many steps they are
-fitted again, and the share of each change that is made."""
+fitted again, and the factor on each change, as contours follow it only later."""
+
+_NOT_WHITE = 0.9
 
 _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
 
@@ -56,6 +58,7 @@ class Contours(NamedTuple):
     drawing: np.ndarray  # float32, shape (height, width)
     blur_px: float
     ink: float
+    error: float  # root mean square of the fit's error at pixels that are not white
 
 
 def fit_contours(
@@ -76,27 +79,28 @@ def fit_contours(
     tiles = _tiles(image, splines)
     ink, blurring = 0.0, _blurring(blur_px)
     with ThreadPoolExecutor(threads) as pool:
+        now = repeat(blurring), repeat(ink)
         for first in range(0, splines.steps, _ROUND):
             steps = range(first, min(first + _ROUND, splines.steps))
-            now = repeat(blurring), repeat(ink)
             list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
             if first < _FIRST_STEP or not (fits_blur or fits_ink):
                 continue
             terms = [fits_blur, fits_ink]
             sums = np.sum(list(pool.map(_Tile.normal_equations, tiles, *now)), axis=0)
             change = np.zeros(2)
-            change[terms] = _DAMPING * _solved(sums[:, [*terms, True]][terms])
+            change[terms] = _RELAXATION * _solved(sums[:, [*terms, True]][terms])
             variance = blur_px**2 + float(change[0])
             blur_px = math.sqrt(min(max(variance, _LEAST_BLUR_PX**2), _MOST_BLUR_PX**2))
             ink = min(max(ink + float(change[1]) * (1 - ink), -_MOST_INK), _MOST_INK)
-            blurring = _blurring(blur_px)
+            now = repeat(_blurring(blur_px)), repeat(ink)
         drawings = list(pool.map(_Tile.drawing, tiles))
+        sums = np.sum(list(pool.map(_Tile.squared_errors, tiles, *now)), axis=0)
     found = np.empty(image.shape, np.float32)
     for tile, drawing in zip(tiles, drawings, strict=True):
         part = found[tile.corner[0] :, tile.corner[1] :]
         kept = drawing[: part.shape[0], : part.shape[1]]
         part[: kept.shape[0], : kept.shape[1]] = kept
-    return Contours(found, blur_px, ink)
+    return Contours(found, blur_px, ink, math.sqrt(float(sums[0]) / max(1.0, float(sums[1]))))
 
 
 class _Band(NamedTuple):
@@ -170,6 +174,14 @@ class _Tile:
         inside = slice(_MARGIN_PX, -_MARGIN_PX)
         rows = terms[inside, inside].reshape(-1, 3).astype(np.float64)
         return rows[:, :2].T @ rows
+
+    def squared_errors(self, blurring: _Band, ink: float) -> np.ndarray:
+        """Return the sum of the squared errors at pixels that are not white, and their number."""
+        inside = slice(_MARGIN_PX, -_MARGIN_PX)
+        target = self._target(ink)
+        errors = blurring.times(blurring.times(self._fine()).T) - target
+        found = errors[inside, inside][target[inside, inside] < _NOT_WHITE].astype(np.float64)
+        return np.array([found @ found, found.size])
 
     def drawing(self) -> np.ndarray:
         """Return the means over pixels, without the margin; shape (height, width)."""

@@ -31,7 +31,7 @@ _JPEG_NOISE = 0.6 / math.sqrt(12)
 """Ratio of a drawing's noise to the mean step of JPEG's quantisation; measured. Most coefficients
 of edges are not 0, so that their errors are spread over a step."""
 
-_MOST_INK = 0.25
+_MOST_INK = 0.17
 """Ink's largest level, as a share of the paper's, if no pixel is all ink: such lines are grey
 because they are thin."""
 
@@ -40,7 +40,7 @@ _FEWEST, _MOST_BLUR_PX = 40, 1.4
 _LEAST_VARIANCE = 0.1
 """Least variance of a blur in squared pixels: smaller ones are found in sharp drawings."""
 
-_SHARP = 0.7
+_SHARP = 0.77
 """Difference of neighbouring pixels, as a share of the contrast, that three in a hundred of those
 at edges reach in sharp drawings (0.71 to 1.0), but not in blurred ones (0.67 with 0.4 px)."""
 

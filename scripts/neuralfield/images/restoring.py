@@ -37,8 +37,11 @@ has tones other than those of paper and ink. Blurred and noisy drawings have at 
 
 _LEAST_BLACK, _LEAST_OF_BOTH, _LEAST_AGREEMENT = 0.01, 0.6, 0.2
 """Least shares of black, and of black and white together, in a restored drawing, and least
-agreement of its paper (`neuralfield.images.kind.Tones`). Lines that are so thin that they are grey,
-and pages of mixed kind, have less."""
+agreement of its paper (`neuralfield.images.kind.Tones`). Pages of mixed kind have less."""
+
+_THIN_AGREEMENT, _MOST_ERROR = 0.6, 0.03
+"""Lines that are so thin that nothing is black are restored if the paper's agreement is larger and
+contours explain the image up to this error, which they do not where lines are grey and wider."""
 
 _SPECKS = 6
 """Largest speck of the filtered image as a multiple of the noise; beside lines, those of JPEG."""
@@ -110,20 +113,23 @@ def _restored(
         return None
     if ToneCount().see(_as_image(filtered)).tones.others > _MOST_OTHER_TONES:
         return None
+    is_explained = False
     if found.blur_px or found.is_noisy:
         fits = {
             "fits_blur": found.blur_px > 0 and "blur_px" not in given,
             "fits_ink": found.is_scan and "ink" not in given,
         }
         contours = fit_contours(filtered, found.blur_px, SMOOTH, threads, **fits)
+        is_explained = contours.error <= _MOST_ERROR
         found, filtered = _refined(found, filtered, contours)
         if not found.is_noisy:
             contours = fit_contours(filtered, found.blur_px, FINE, threads)
         filtered = _with_flat_parts(contours.drawing, filtered, found.noise)
     drawing = _as_image(filtered)
     tones = ToneCount().see(drawing).tones
-    is_drawing = tones.black >= _LEAST_BLACK and tones.black + tones.white >= _LEAST_OF_BOTH
-    is_drawing &= tones.agreement >= _LEAST_AGREEMENT
+    is_drawing = tones.black >= _LEAST_BLACK and tones.agreement >= _LEAST_AGREEMENT
+    is_drawing |= is_explained and tones.agreement >= _THIN_AGREEMENT
+    is_drawing &= tones.black + tones.white >= _LEAST_OF_BOTH
     return (drawing.values()[..., 0], found) if is_drawing else None
 
 
