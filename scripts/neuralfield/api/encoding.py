@@ -42,7 +42,7 @@ _LEAST_LAMBDA, _LARGEST_LAMBDA = 1e-7, 1.0
 _PILOT_SHARE = 0.1
 """Share of the steps of a short training, which finds lambda for a target."""
 
-_PILOT_LATENTS, _PILOT_WEIGHTS, _PILOT_LOSS_DB = 0.72, 1.15, 1.5
+_PILOT_LATENTS, _PILOT_WEIGHTS, _PILOT_LOSS_DB = 0.6, 1.2, 2.5
 """With the same lambda, what a long training takes for latents and for weights, relative to a short
 one, and how much higher its PSNR is: means over photographs."""
 
