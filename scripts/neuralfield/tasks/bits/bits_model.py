@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from neuralfield.images.image import CHANNELS
 from neuralfield.system.settings import Settings, setting
-from neuralfield.tasks.bits.latent_network import LatentNetwork
+from neuralfield.tasks.bits.latent_network import USUAL_HIDDEN, LatentNetwork
 from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredModel
 
 _LARGEST_SIDE_PX = 1 << 16
@@ -18,7 +18,11 @@ class BitsSettings(Settings):
     place: ClassVar[str] = "network: {}"
 
     hidden: int = setting(
-        48, "number of hidden values of the synthesis", unit="values", minimum=1, maximum=64
+        USUAL_HIDDEN,
+        "number of hidden values of the synthesis",
+        unit="values",
+        minimum=1,
+        maximum=64,
     )
 
 

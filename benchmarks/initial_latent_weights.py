@@ -1,0 +1,96 @@
+r"""Train the weights with which the networks of coded images start, on photographs.
+
+    python benchmarks/initial_latent_weights.py kodim03.png kodim05.png kodim08.png kodim19.png \
+        kodim20.png kodim24.png --output weights.safetensors
+
+Every photograph takes part twice: 256 x 256 pixels of its middle, and the whole reduced to 256
+pixels, with different weights of bits. Latents belong to one of them; the networks train for some
+steps on each, and go on from the mean of their weights, which is what remains at the end.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from neuralfield.engines.cpu.latent_engine import LatentEngine
+from neuralfield.nn.optimizers import make_optimizer
+from neuralfield.nn.schedules import Schedule
+from neuralfield.system.checkpoint import save_arrays
+from neuralfield.system.device import HOST
+from neuralfield.tasks.bits.bits_model import BitsSettings
+from neuralfield.tasks.bits.bits_objective import BitsObjective
+from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
+
+SIDE_PX = 256
+LAMBDAS = (1e-3, 3e-4, 4e-3, 1e-3, 2e-3, 1e-3)
+SOFT_SHARE = 1.06
+"""Length of the schedule, so that the training ends before latents are only rounded."""
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("images", nargs="+", type=Path)
+    parser.add_argument("--rounds", type=int, default=80, help="means of weights (default: 80)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a round (default: 20)")
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    steps = round(given.rounds * given.steps * SOFT_SHARE)
+    objectives = []
+    for number, path in enumerate(given.images):
+        for place, values in enumerate(_parts(path)):
+            weight = LAMBDAS[(number + 2 * place) % len(LAMBDAS)]
+            objectives.append(_objective(values, weight, steps))
+    engines = [LatentEngine(objective, HOST, 1) for objective in objectives]
+    networks = [
+        {n: t.data for n, t in objective.network.parameters.items() if "latents" not in n}
+        for objective in objectives
+    ]
+    for round_number in range(given.rounds):
+        for engine in engines:
+            engine.run(round_number * given.steps, given.steps)
+        for name in networks[0]:
+            mean = np.mean([network[name] for network in networks], axis=0)
+            for network in networks:
+                is_output = name == "output"  # whose bias is the colour of an image
+                network[name][:, : -1 if is_output else None] = mean[:, : -1 if is_output else None]
+        losses = [engine.totals[0] / ((round_number + 1) * given.steps) for engine in engines]
+        print(f"round {round_number + 1}: mean loss so far {1e3 * np.mean(losses):.4f}e-3")
+    arrays = {name: array.astype(np.float16) for name, array in networks[0].items()}
+    save_arrays(given.output, arrays, {})
+
+
+def _parts(path: Path) -> list[np.ndarray]:
+    image = Image.open(path).convert("RGB")
+    left, top = (image.width - SIDE_PX) // 2, (image.height - SIDE_PX) // 2
+    middle = image.crop((left, top, left + SIDE_PX, top + SIDE_PX))
+    scale = SIDE_PX / max(image.size)
+    size = round(image.width * scale), round(image.height * scale)
+    reduced = image.resize(size, Image.Resampling.LANCZOS)
+    return [np.asarray(part, np.float32) / 255 for part in (middle, reduced)]
+
+
+def _objective(values: np.ndarray, bit_weight: float, steps: int) -> BitsObjective:
+    training = BitsTraining(steps=steps, bit_weight=bit_weight, minimum_learning_rate=3e-4)
+    task = BitsTask(values, "rgb", BitsSettings(), training)
+    network = task.fresh_network()
+    network.sample_weights(np.random.default_rng(0))  # the same in all networks
+    network.parameters["output"].data[:, -1] = values.mean(axis=(0, 1))
+    network.to(HOST, "float32")
+    return task.objective(
+        network,
+        optimizer=make_optimizer("adam", network.parameters, beta2=training.beta2),
+        schedule=Schedule("cosine", training.learning_rate, 3e-4, steps),
+        loss=training.loss,
+        huber_delta=training.huber_delta,
+        device=HOST,
+        dtype="float32",
+    )
+
+
+if __name__ == "__main__":
+    main()
