@@ -18,7 +18,8 @@ measured. `--write` writes the references as PNG files, `--save` the renders.
 With `--degradations`, training images are degraded as people's are (measuring/degradations.py),
 with other ranges of the parameters on each set, and restored before the training.
 Filters then get ink and paper stretched to black and white, where that is closer to the reference.
-`--no-restore` measures the same without restoring.
+`--no-restore` measures the same without restoring. `--restoration-only` compares restored training
+images with the drawing reduced by the box filter, and trains no network.
 """
 
 import argparse
@@ -77,6 +78,9 @@ def main(arguments: argparse.Namespace) -> None:
             write_image(arguments.write / f"{kind}.png", pair.truth)
         return
     print(f"{device.name}, {arguments.threads} threads; set {arguments.set}\n")
+    if arguments.restoration_only:
+        _print_restored(pairs, arguments)
+        return
     print_header(*_HEADER)
     if arguments.degradations:
         for network in networks:
@@ -130,6 +134,24 @@ def _print_degraded(
     _print_means(text, rows)
 
 
+def _print_restored(pairs: dict[str, ImagePair], arguments: argparse.Namespace) -> None:
+    """Print the PSNR and the specks of restored training images, and their means."""
+    print_header("degradation", "drawing", "as it is, dB", "restored, dB", "specks")
+    for name in arguments.degradations or DEGRADATIONS:
+        rows = []
+        for kind, pair in pairs.items():
+            number = SETS[arguments.set].index(kind)
+            image, step = degraded(pair.truth.values(), name, arguments.set, number, arguments.side)
+            restored = restore(image, jpeg_step=step, threads=arguments.threads)
+            values = (image if restored is None else restored.image).values()
+            truth = pair.small.values()
+            specks = Artefacts.of(values, truth, 1).specks
+            rows.append((psnr_db(image.values(), truth), psnr_db(values, truth), specks))
+            about = "as it is" if restored is None else restored.degradation
+            print_row(name, f"{kind}, {about}", *(f"{cell:.1f}" for cell in rows[-1]))
+        print_row(f"**{name}**", "mean", *(f"{cell:.1f}" for cell in np.mean(rows, axis=0)))
+
+
 def _filters_db(pair: ImagePair) -> dict[str, float]:
     """Return the PSNR of filters, as they are or with ink and paper stretched to black and white,
     whichever is closer to the reference."""
@@ -178,6 +200,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--networks", nargs="+", default=["line_art"], help="presets, with changed settings")
     add("--degradations", nargs="+", choices=DEGRADATIONS, help="of the training images")
     add("--restore", action=argparse.BooleanOptionalAction, default=True, help="restore them")
+    add("--restoration-only", action="store_true", help="measure restored images, without networks")
     add("--seeds", type=int, default=1, help="networks of each kind, whose renders are averaged")
     add("--side", type=int, default=200, help="side of the training images in pixels")
     add("--factor", type=int, default=5, help="how many times larger the renders are")

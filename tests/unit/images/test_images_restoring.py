@@ -82,6 +82,18 @@ def test_noise_and_blur_alone_are_removed():
         assert _db(restored.image) > _db(image) + 4
 
 
+def test_lines_that_are_nowhere_black_are_restored():
+    side = _SIDE_PX * _FACTOR
+    y, x = (np.mgrid[:side, :side] + 0.5) / _FACTOR
+    is_ink = (np.hypot(x - 60, y - 62) + 0.25) % 9 < 0.4
+    means = (~is_ink).reshape(_SIDE_PX, _FACTOR, _SIDE_PX, _FACTOR).mean((1, 3))
+    image = _as_image(means + np.random.default_rng(2).normal(0, 0.02, means.shape))
+    restored = restore(image)
+    assert restored is not None
+    before, after = (psnr_db(one.values()[..., 0], means) for one in (image, restored.image))
+    assert after > before + 3
+
+
 def test_results_do_not_depend_on_threads():
     scan = _scan()
     first, second = restore(scan, threads=1), restore(scan, threads=3)
