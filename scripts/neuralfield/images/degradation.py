@@ -32,8 +32,8 @@ _JPEG_NOISE = 0.6 / math.sqrt(12)
 of edges are not 0, so that their errors are spread over a step."""
 
 _MOST_INK = 0.17
-"""Ink's largest level, as a share of the paper's, if no pixel is all ink: such lines are grey
-because they are thin."""
+"""Largest first guess of the ink's level, as a share of the paper's, if no pixel is all ink: such
+lines are grey because they are thin. The fit of contours then finds the level."""
 
 _FEWEST, _MOST_BLUR_PX = 40, 1.4
 
@@ -42,7 +42,7 @@ _LEAST_VARIANCE = 0.1
 
 _SHARP = 0.77
 """Difference of neighbouring pixels, as a share of the contrast, that three in a hundred of those
-at edges reach in sharp drawings (0.71 to 1.0), but not in blurred ones (0.67 with 0.4 px)."""
+at edges reach in sharp drawings, but not in those that are blurred by 0.4 pixels or more."""
 
 _FEWEST_NOISY = 0.12
 """Least share of pixels of paper close to ink that noise changes; thin lines change some, too."""
