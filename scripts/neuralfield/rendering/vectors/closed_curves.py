@@ -29,7 +29,7 @@ _NOISE_WINDOW = 12
 """Points on either side of a point whose distances from a cubic curve are the noise of a contour;
 real shapes hardly differ from cubic curves there."""
 
-_LEAST_NOISE_PX, _POINTS_PER_NOISE, _FEWEST_AROUND, _MOST_AROUND = 0.007, 400, 3, 10
+_LEAST_NOISE_PX, _POINTS_PER_NOISE, _FEWEST_AROUND, _MOST_AROUND = 0.01, 400, 3, 10
 """Noise that sharp renders have, points on either side of a point that are smoothed for each pixel
 of further noise, and their minimum and maximum."""
 

@@ -19,7 +19,7 @@ _PROJECTIONS = 4
 _SHORTEST = 2
 """Steps between points of the shortest segment that is divided."""
 
-_OF_NOISE = 2.5
+_OF_NOISE = 3.5
 """Minimum tolerance as a multiple of the noise of contours, which no segments are spent on."""
 
 _PULL = 1e-6

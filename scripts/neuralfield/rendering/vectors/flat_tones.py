@@ -52,7 +52,7 @@ _AHEAD, _BEHIND = slice(_FLAT_PX, None), slice(None, -_FLAT_PX)
 _LEAST_SLOPE = 0.25
 """Minimum slope at edges, in a training pixel, as a share of the contrast of paper and ink."""
 
-_MATCHES, _STEP, _FARTHEST = 10, 0.5, 0.1
+_MATCHES, _STEP, _FARTHEST = 10, 0.5, 0.4
 """Number of corrections of the level of a border, factor on each, and their maximum in sharp
 renders. In blurred ones, the mean of a pixel does not say how much of it is ink."""
 
