@@ -1,7 +1,7 @@
 r"""Train the weights with which the networks of coded images start, on photographs.
 
     python benchmarks/initial_latent_weights.py kodim03.png kodim05.png kodim08.png kodim19.png \
-        kodim20.png kodim24.png --output weights.safetensors
+        kodim20.png kodim24.png --output weights.json
 
 Every photograph takes part twice: 256 x 256 pixels of its middle, and the whole reduced to 256
 pixels, with different weights of bits. Latents belong to one of them; the networks train for some
@@ -9,15 +9,16 @@ steps on each, and go on from the mean of their weights, which is what remains a
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
+from measuring.command_line import new_parser, start
 from PIL import Image
 
 from neuralfield.engines.cpu.latent_engine import LatentEngine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.checkpoint import save_arrays
 from neuralfield.system.device import HOST
 from neuralfield.tasks.bits.bits_model import BitsSettings
 from neuralfield.tasks.bits.bits_objective import BitsObjective
@@ -29,16 +30,8 @@ SOFT_SHARE = 1.06
 """Length of the schedule, so that the training ends before latents are only rounded."""
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("images", nargs="+", type=Path)
-    parser.add_argument("--rounds", type=int, default=80, help="means of weights (default: 80)")
-    parser.add_argument("--steps", type=int, default=20, help="steps of a round (default: 20)")
-    parser.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args()
+def main(given: argparse.Namespace) -> None:
+    """Write the weights."""
     steps = round(given.rounds * given.steps * SOFT_SHARE)
     objectives = []
     for number, path in enumerate(given.images):
@@ -60,8 +53,11 @@ def main() -> None:
                 network[name][:, : -1 if is_output else None] = mean[:, : -1 if is_output else None]
         losses = [engine.totals[0] / ((round_number + 1) * given.steps) for engine in engines]
         print(f"round {round_number + 1}: mean loss so far {1e3 * np.mean(losses):.4f}e-3")
-    arrays = {name: array.astype(np.float16) for name, array in networks[0].items()}
-    save_arrays(given.output, arrays, {})
+    lines = []
+    for name, array in networks[0].items():  # the shortest text of each number in 16 bits
+        rows = [[float(str(value)) for value in row] for row in array.astype(np.float16)]
+        lines.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "]")
+    given.output.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _parts(path: Path) -> list[np.ndarray]:
@@ -93,4 +89,9 @@ def _objective(values: np.ndarray, bit_weight: float, steps: int) -> BitsObjecti
 
 
 if __name__ == "__main__":
-    main()
+    parser = new_parser(__doc__)
+    parser.add_argument("images", nargs="+", type=Path)
+    parser.add_argument("--rounds", type=int, default=80, help="means of weights (default: 80)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a round (default: 20)")
+    parser.add_argument("--output", type=Path, required=True)
+    start(main, parser)

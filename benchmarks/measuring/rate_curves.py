@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 Curve = Sequence[tuple[float, float]]
 """Bits per pixel and PSNR in dB, in ascending order of bits."""
@@ -43,6 +42,8 @@ def bd_rate_percent(curve: Curve, anchor: Curve) -> float:
     Bjøntegaard, VCEG-M33, 2001), with piecewise cubic Hermite interpolation (PCHIP); NaN if they
     have no common range or a curve does not rise.
     """
+    from scipy.interpolate import PchipInterpolator  # installed for tests and benchmarks only
+
     logs, ranges = [], []
     for points in (curve, anchor):
         bits, db = np.array(sorted(points)).T

@@ -50,6 +50,7 @@ CASES = {
     "mean_axis": (lambda x: weighted(ops.mean_axis(x, 1)), normal(4, 3, 2)),
     "group_means": (lambda x: weighted(ops.group_means(x, (3, 2))), normal(10, 3)),
     "reshape": (lambda x: weighted(ops.reshape(x, (6, 2))), normal(4, 3)),
+    "transpose": (lambda x: weighted(ops.transpose(x)), normal(4, 3)),
     "flatten": (lambda x: weighted(ops.flatten(x)), normal(2, 3, 2)),
     "concatenate": (lambda a, b: weighted(ops.concatenate([a, b], 1)), normal(4, 3), normal(4, 2)),
 }

@@ -15,8 +15,8 @@ from neuralfield.nn import ops
 from neuralfield.nn.layers import Linear
 from neuralfield.nn.network import Network
 from neuralfield.nn.tensor import Tensor
-from neuralfield.system.checkpoint import load_arrays
 from neuralfield.system.device import Array
+from neuralfield.system.input_files import read_json
 
 LATENT_SCALE = 16.0
 """Latents per unit of their parameters, so that one learning rate suits all parameters."""
@@ -87,8 +87,8 @@ class LatentNetwork(Network[Linear]):
 
     def _load_initial(self) -> None:
         """Load weights for 3 channels and 7 grids; other images use some of them, or their mean."""
-        arrays, _ = load_arrays(Path(__file__).with_name("initial_weights.safetensors"))
-        found = {name: array.astype(np.float64) for name, array in arrays.items()}
+        stored = read_json(Path(__file__).with_name("initial_weights.json"))
+        found = {name: np.array(rows, np.float16).astype(float) for name, rows in stored.items()}
         grids = self.grids
         found["filters"] = found["filters"][: grids - 1]
         for name, before in (("hidden", 0), ("output", self.hidden)):

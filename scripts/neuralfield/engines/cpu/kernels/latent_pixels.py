@@ -116,6 +116,8 @@ def pixel_band(
             count = min(PIECE, columns - left)
             padded = np.int64((count + VECTOR - 1) // VECTOR * VECTOR)
             start = table[0, LATENT_START] + y * table[0, STRIDE] + left
+            # else numbers of earlier work, which may be NaN, times gradients of 0 would be added
+            values[hidden : depth - 1, count:padded] = 0
             _scale(latents[start : start + count], values[hidden])
             for grid in range(1, grids):
                 _scale(row_values[grid - 1, left : left + count], values[hidden + grid])

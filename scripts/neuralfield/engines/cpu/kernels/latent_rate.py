@@ -103,6 +103,8 @@ def rate_band(
             count = min(PIECE, columns - left)
             padded = np.int64((count + VECTOR - 1) // VECTOR * VECTOR)
             here = start + y * stride + left
+            # else numbers of earlier work, which may be NaN, times gradients of 0 would be added
+            x[:inputs, count:padded] = 0
             for i in range(near):
                 _copy(latents, here + neighbours[i, 0] * stride + neighbours[i, 1], x[i], count)
             for up in range(1, features + 1):
