@@ -115,7 +115,7 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
             start_s = time.monotonic()
             if name == OURS:
                 how = {"lambda_": quality, "seconds": arguments.seconds, "steps": arguments.steps}
-                content = nf.encode(levels, device=arguments.device, **how).content
+                content = nf.encode(levels, **how).content
             else:
                 content = CODECS[name][0](image, quality)
             path.write_bytes(content)
@@ -172,7 +172,7 @@ def _plot(curves: dict[str, dict[str, Curve]], path: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, "device")
+    parser = new_parser(__doc__)
     add = parser.add_argument
     add("images", nargs="+", type=Path, help="image files; those of 16 bits or alpha become RGB")
     codecs = [OURS, *CODECS]

@@ -55,7 +55,7 @@ class EncodedImage:
 
     >>> import numpy as np
     >>> import neuralfield as nf
-    >>> encoded = nf.encode(np.zeros((8, 12)), steps=5, device="cpu")
+    >>> encoded = nf.encode(np.zeros((8, 12)), steps=5)
     >>> nf.decode(encoded.content).shape
     (8, 12)
     """
@@ -87,7 +87,6 @@ def encode(
     seconds: float | None = None,
     steps: int | None = None,
     mode: str = "auto",
-    device: str = "auto",
     seed: int = 0,
     folder: str | os.PathLike | None = None,
     max_megapixels: float = 16.0,
@@ -98,7 +97,8 @@ def encode(
 
     `neuralfield.decode` reads the file. One of `bytes`, `bpp`, `psnr_db` and `lambda_` sets what
     is aimed for; for the first three, a short training finds lambda, which is then steered during
-    the training, usually to within 2 % of the target.
+    the training, usually to within 2 % of the target. Trainings take place on the CPU, even
+    if there is a GPU.
 
     Parameters
     ----------
@@ -120,7 +120,6 @@ def encode(
         fewer bits for the same quality.
     mode : {"auto", "grey", "rgb", "rgba"}
         Mode to which the image is converted; "auto" keeps the mode of the image.
-    device : {"auto", "cpu", "gpu"}
     seed : int
         Seed of all random numbers.
     folder : path, optional
@@ -146,7 +145,7 @@ def encode(
     >>> import numpy as np
     >>> import neuralfield as nf
     >>> image = np.linspace(0, 1, 24 * 32).reshape(24, 32)
-    >>> encoded = nf.encode(image, lambda_=1e-3, steps=20, device="cpu")
+    >>> encoded = nf.encode(image, lambda_=1e-3, steps=20)
     >>> encoded.bits_per_pixel < 8
     True
     """
@@ -168,7 +167,7 @@ def encode(
             random_seed=plain(seed),
             bit_weight=given.get("lambda_", _USUAL_LAMBDA),
         ),
-        ImageExecution.from_mapping({"device": device}),
+        ImageExecution.from_mapping({"device": "cpu"}),
         None if folder is None else Path(folder),
         {"callback": callback, "progress": progress},
     )

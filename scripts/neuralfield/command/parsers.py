@@ -227,7 +227,6 @@ def _encode_parser(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum size of the image in megapixels; default: 16",
     )
-    _add_device(parser)
     parser.set_defaults(action=encode)
 
 

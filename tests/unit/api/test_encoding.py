@@ -20,7 +20,7 @@ def levels(height=40, width=56, channels=3):
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_the_file_has_the_stated_size_and_quality(tmp_path, channels):
     image = levels(channels=channels)
-    encoded = nf.encode(image, steps=60, device="cpu")
+    encoded = nf.encode(image, steps=60)
     encoded.save(tmp_path / "image.nfz")
     decoded = nf.decode(tmp_path / "image.nfz").levels().reshape(image.shape)
     assert psnr_db(decoded / 255, image / 255) == pytest.approx(encoded.psnr_db, abs=1e-3)
@@ -30,19 +30,17 @@ def test_the_file_has_the_stated_size_and_quality(tmp_path, channels):
 
 
 def test_a_size_and_a_quality_are_met():
-    usual = nf.encode(levels(), steps=400, device="cpu")
+    usual = nf.encode(levels(), steps=400)
     size = round(1.2 * len(usual.content))
-    assert len(nf.encode(levels(), bytes=size, steps=400, device="cpu").content) == pytest.approx(
-        size, rel=0.15
-    )
+    assert len(nf.encode(levels(), bytes=size, steps=400).content) == pytest.approx(size, rel=0.15)
     aim = usual.psnr_db - 1
-    found = nf.encode(levels(), psnr_db=aim, steps=400, device="cpu")
+    found = nf.encode(levels(), psnr_db=aim, steps=400)
     assert found.psnr_db == pytest.approx(aim, abs=0.5)
     assert len(found.content) < len(usual.content)
 
 
 def test_an_interrupted_encoding_ends_with_the_same_file(tmp_path):
-    how = {"bpp": 3.0, "steps": 60, "device": "cpu"}
+    how = {"bpp": 3.0, "steps": 60}
     whole = nf.encode(levels(), **how)
 
     def stop(row):
@@ -55,7 +53,7 @@ def test_an_interrupted_encoding_ends_with_the_same_file(tmp_path):
 
 
 def test_seconds_set_the_number_of_steps():
-    short, long = (nf.encode(levels(8, 9), seconds=s, device="cpu").steps for s in (0.01, 1.0))
+    short, long = (nf.encode(levels(8, 9), seconds=s).steps for s in (0.01, 1.0))
     assert short < long
 
 
@@ -72,14 +70,14 @@ def test_seconds_set_the_number_of_steps():
 )
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(NeuralfieldError) as error:
-        nf.encode(levels(), device="cpu", **arguments)
+        nf.encode(levels(), **arguments)
     assert message in str(error.value)
 
 
 def test_the_command_codes_an_image(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Image.fromarray(levels()).save("photo.png")
-    main(["encode", "photo.png", "--lambda", "1e-2", "--steps", "20", "--device", "cpu"])
+    main(["encode", "photo.png", "--lambda", "1e-2", "--steps", "20"])
     shown = capsys.readouterr().out
     assert shown.startswith("photo.nfz: ") and "lambda 1.00e-02, 20 steps" in shown
     assert nf.decode("photo.nfz").shape == (40, 56, 3)
