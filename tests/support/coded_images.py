@@ -9,7 +9,7 @@ BICUBIC = (-0.0703, 0.8672, 0.2266, -0.0234)
 """Weights a, b, c, d of the cubic filter of Keys (a = -0.5) at a quarter from a sample, rounded."""
 
 
-def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, residuals=2, zeros=0.6):
+def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.6):
     """Return a coded image whose values use the range of the arithmetic, but rarely clamp."""
     random = np.random.default_rng(seed)
     grids = usual_grids(height, width)
@@ -36,7 +36,6 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, residual
         Layer.rounded(filters, np.zeros(0), 9, 0),
         layer(hidden, grids, 1.0),
         output,
-        [layer(channels, 9 * channels, 0.5) for _ in range(residuals)],
     )
 
 

@@ -27,15 +27,15 @@ from neuralfield.system.device import available_cores
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.bits.bits_model import BitsSettings
-from neuralfield.tasks.bits.bits_objective import BITS_SLOPE, DB_SLOPE
+from neuralfield.tasks.bits.bits_objective import BITS_BY_WEIGHT, DB_BY_WEIGHT
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 from neuralfield.tasks.training_settings import ImageExecution
 from neuralfield.training.coding import coded_image
 
 _USUAL_STEPS = 3000
-_USUAL_LAMBDA, _USUAL_BITS, _USUAL_WEIGHT_BYTES = 1e-3, 0.45, 900
-"""The default, about the bits per pixel that latents of photographs take with it, and about the
-bytes of everything but the latents."""
+_USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB, _USUAL_WEIGHT_BYTES = 1e-3, 0.45, 34.9, 900
+"""The default; about the bits per pixel of the latents of photographs, and their PSNR, with it; and
+about the bytes of everything but the latents."""
 
 _LEAST_LAMBDA, _LARGEST_LAMBDA = 1e-7, 1.0
 
@@ -242,24 +242,24 @@ class _Encoder:
 
     def of_quality(self, psnr_db: float) -> _Fitted:
         """Return a coded image of this PSNR."""
-        first = _limited(_USUAL_LAMBDA * 10 ** (-0.168 * (psnr_db - 34.9)))
+        first = _limited(_USUAL_LAMBDA * math.exp((psnr_db - _USUAL_DB) / DB_BY_WEIGHT))
         pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
         excess_db = pilot.psnr_db + _PILOT_LOSS_DB - psnr_db
-        bit_weight = _limited(first * math.exp(-excess_db / DB_SLOPE))
+        bit_weight = _limited(first * math.exp(-excess_db / DB_BY_WEIGHT))
         return self.fitted(bit_weight=bit_weight, target_psnr_db=psnr_db)
 
     def of_size(self, size_bytes: float) -> _Fitted:
         """Return a coded image whose file has this size."""
         pixels = self.values.shape[0] * self.values.shape[1]
         bits = 8 * max(size_bytes - _USUAL_WEIGHT_BYTES, 0.25 * size_bytes) / pixels
-        first = _limited(_USUAL_LAMBDA * (bits / _USUAL_BITS) ** -2)
+        first = _limited(_USUAL_LAMBDA * (bits / _USUAL_BITS) ** (1 / BITS_BY_WEIGHT))
         pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
         weight_bytes = _PILOT_WEIGHTS * pilot.weight_bytes
         latent_bytes = _PILOT_LATENTS * (len(pilot.content) - pilot.weight_bytes)
         target_bytes = max(size_bytes - weight_bytes, 0.1 * size_bytes)
         excess = math.log(max(latent_bytes, 1.0) / target_bytes)
         return self.fitted(
-            bit_weight=_limited(first * math.exp(-excess / BITS_SLOPE)),
+            bit_weight=_limited(first * math.exp(-excess / BITS_BY_WEIGHT)),
             target_bits_per_pixel=8 * target_bytes / pixels,
         )
 

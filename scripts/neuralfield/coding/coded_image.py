@@ -25,7 +25,7 @@ WHITE = 64.0
 LARGEST_LATENT = 64
 LARGEST_WEIGHT = 2047
 MOST_STEP_BITS = 15
-MOST_HIDDEN, MOST_RESIDUALS = 64, 4
+MOST_HIDDEN = 64
 
 FILTER_TAPS = 4
 
@@ -66,14 +66,12 @@ class Layer:
 
     @property
     def shifted_bias(self) -> np.ndarray:
-        """What a sum begins with: the bias in steps of sums, and half a step of the result."""
+        """The bias in the steps of sums, plus half a step of the result: int64, (outputs,)."""
         shift = VALUE_BITS + self.weight_bits - self.bias_bits
         return (self.bias.astype(np.int64) << shift) + ((1 << self.weight_bits) >> 1)
 
 
-def layer_shapes(
-    grids: int, hidden: int, channels: int, residuals: int
-) -> list[tuple[int, int, int]]:
+def layer_shapes(grids: int, hidden: int, channels: int) -> list[tuple[int, int, int]]:
     """Return (outputs, inputs, biases) of all layers, in the order of `CodedImage.layers`."""
     return [
         *[(INPUTS, INPUTS, INPUTS)] * 2,
@@ -81,13 +79,12 @@ def layer_shapes(
         (grids - 1, FILTER_TAPS, 0),
         (hidden, grids, hidden),
         (channels, hidden + grids, channels),
-        *[(channels, 9 * channels, channels)] * residuals,
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class CodedImage:
-    """What a file holds. Raises ValueError if the parts do not fit together.
+    """The content of a file. Raises ValueError if the parts do not fit together.
 
     The rate model of a latent, with inputs x (`neuralfield.coding.context`; latents in steps of 1,
     so 256 times as integers), is h1 = relu(W1 x + b1) + x, h2 = relu(W2 h1 + b2) + h1, and
@@ -102,9 +99,7 @@ class CodedImage:
     ends. Grid k is enlarged k times.
 
     A pixel with enlarged latents x, one of each grid, the finest first, is
-    Wo [relu(Wh x + bh), x] + bo, from 0 for black to 64 for white (`WHITE`). Then each layer of
-    `residuals` adds W p + b, with ReLU unless it is the last, where p are the 3 x 3 pixels around
-    it (beyond borders, the nearest), ordered by channel, then row, then column.
+    Wo [relu(Wh x + bh), x] + bo, from 0 for black to 64 for white (`WHITE`).
     """
 
     height: int
@@ -115,7 +110,6 @@ class CodedImage:
     filters: Layer  # weights (K - 1, 4), no bias
     hidden: Layer  # (M, K)
     output: Layer  # (channels, M + K): weights of hidden values, then those of latents
-    residuals: Sequence[Layer] = ()  # each (channels, 9 channels)
 
     def __post_init__(self) -> None:
         grids, hidden = len(self.latents), len(self.hidden.weights)
@@ -123,9 +117,7 @@ class CodedImage:
             raise ValueError(f"no image has {self.height} x {self.width} x {self.channels} values")
         if not 1 <= grids <= MOST_GRIDS or hidden > MOST_HIDDEN:
             raise ValueError(f"{grids} grids, {hidden} hidden values")
-        if len(self.residuals) > MOST_RESIDUALS:
-            raise ValueError(f"{len(self.residuals)} residual layers")
-        expected = layer_shapes(grids, hidden, self.channels, len(self.residuals))
+        expected = layer_shapes(grids, hidden, self.channels)
         found = [(*layer.weights.shape, layer.bias.size) for layer in self.layers]
         if found != expected:
             raise ValueError(f"layers of shapes {found}; expected {expected}")
@@ -137,4 +129,4 @@ class CodedImage:
     @property
     def layers(self) -> list[Layer]:
         """All layers, in the order of the file."""
-        return [*self.rate, self.filters, self.hidden, self.output, *self.residuals]
+        return [*self.rate, self.filters, self.hidden, self.output]

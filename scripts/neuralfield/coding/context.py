@@ -1,4 +1,4 @@
-"""What the rate model is given: decoded values near a latent, in its own grid and in coarser ones.
+"""The inputs of the rate model: decoded values near a latent, in its own grid and in coarser ones.
 
 Grid k has ceil(height / 2^k) x ceil(width / 2^k) latents, integers. The decoder and the training
 both take their inputs from here; docs/format.md describes them.

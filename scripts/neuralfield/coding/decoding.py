@@ -33,10 +33,6 @@ def pixels_of(image: CodedImage) -> np.ndarray:
         *(*_arrays(image.hidden), *_arrays(image.output)),
         pixels.reshape(image.channels, -1),
     )
-    for number, layer in enumerate(image.residuals, start=1):
-        target = np.empty_like(pixels)
-        kernels.add_residual(pixels, *_arrays(layer), number < len(image.residuals), target)
-        pixels = target
     return levels_of(pixels)
 
 

@@ -249,26 +249,3 @@ def synthesise(values, hidden, hidden_bias, hidden_bits, output, output_bias, ou
         for i in range(len(output)):
             for j in range(count):
                 target[i, start + j] = results[i, j]
-
-
-@entry_point
-def add_residual(pixels, weights, bias, bits, has_relu, target):
-    """Add a layer of 3 x 3 pixels to `pixels`, int16, shape (channels, rows, columns)."""
-    channels, rows, columns = pixels.shape
-    inputs = np.empty((9 * channels, columns), np.int32)
-    results = np.empty((channels, columns), np.int32)
-    for row in range(rows):
-        for channel in range(channels):
-            for i in range(3):
-                line = pixels[channel, min(max(row + i - 1, 0), rows - 1)]
-                first = 9 * channel + 3 * i
-                for j in range(columns):
-                    inputs[first, j] = line[max(j - 1, 0)]
-                    inputs[first + 1, j] = line[j]
-                    inputs[first + 2, j] = line[min(j + 1, columns - 1)]
-        _apply(weights, bias, bits, inputs, results, columns)
-        for channel in range(channels):
-            for j in range(columns):
-                value = results[channel, j]
-                value = max(value, np.int32(0)) if has_relu else value
-                target[channel, row, j] = _clamped(value + pixels[channel, row, j])

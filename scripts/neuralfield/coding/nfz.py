@@ -14,7 +14,6 @@ from neuralfield.coding.coded_image import (
     LARGEST_LATENT,
     LARGEST_WEIGHT,
     MOST_HIDDEN,
-    MOST_RESIDUALS,
     CodedImage,
     Layer,
     layer_shapes,
@@ -82,7 +81,7 @@ def to_bytes(image: CodedImage) -> bytes:
     states = np.full(1 << lanes_log2, kernels.LEAST_STATE, np.int32)
     stream = np.empty(int(bits.sum() * 1.01) // 8 + 64, np.uint8)
     used = kernels.range_encoded(intervals, states, stream)
-    sizes = (image.channels, len(image.latents), len(image.hidden.weights), len(image.residuals))
+    sizes = (image.channels, len(image.latents), len(image.hidden.weights))
     content = bytearray(MAGIC + bytes([VERSION]) + _varint(image.width) + _varint(image.height))
     content += bytes([_BIT_DEPTH, *sizes, lanes_log2, *largest])
     for part, _ in parts:
@@ -131,8 +130,8 @@ def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
     """Read what follows the version. Raises ValueError or IndexError if it is damaged."""
     width, place = _read_varint(content, 0)
     height, place = _read_varint(content, place)
-    depth, channels, grids, units, residuals, lanes_log2 = content[place : place + 6]
-    place += 6
+    depth, channels, grids, units, lanes_log2 = content[place : place + 5]
+    place += 5
     if not 1 <= min(width, height) <= max(width, height) <= _LONGEST_SIDE_PX:
         raise ValueError(f"sides of {width:,} x {height:,} pixels")
     if width * height > max_megapixels * 1e6:
@@ -140,13 +139,13 @@ def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
         remedy = "raise max_megapixels (--max-megapixels) if you trust the file"
         raise InputError(where, found, expected, remedy)
     is_known = depth == _BIT_DEPTH and channels in (1, 3, 4) and 1 <= grids <= MOST_GRIDS
-    if not is_known or units > MOST_HIDDEN or residuals > MOST_RESIDUALS:
-        raise ValueError(f"sizes {depth}, {channels}, {grids}, {units}, {residuals}")
+    if not is_known or units > MOST_HIDDEN:
+        raise ValueError(f"sizes {depth}, {channels}, {grids}, {units}")
     largest = [content[place + k] for k in range(grids)]
     place += grids
     if max(largest) > LARGEST_LATENT or lanes_log2 > _MOST_LANES_LOG2:
         raise ValueError(f"latents of {max(largest)}, 2^{lanes_log2} states")
-    shapes = layer_shapes(grids, units, channels, residuals)
+    shapes = layer_shapes(grids, units, channels)
     parts: list[_Part] = []
     for size in (n for outputs, inputs, biases in shapes for n in (outputs * inputs, biases)):
         part = _Part(0, 0, 0)
@@ -181,9 +180,7 @@ def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
             code_grid(k, latents, layers[:3], largest[k], symbols)
     if not symbols.is_complete:
         raise ValueError("its stream does not end with its symbols")
-    return CodedImage(
-        height, width, channels, latents, layers[:3], *layers[3:6], residuals=layers[6:]
-    )
+    return CodedImage(height, width, channels, latents, layers[:3], *layers[3:])
 
 
 def _read_values(count: int, part: _Part, symbols: Symbols) -> np.ndarray:

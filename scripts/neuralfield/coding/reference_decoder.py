@@ -30,13 +30,12 @@ def decode(content: bytes) -> np.ndarray:
         raise ValueError("not an undamaged file of version 1")
     head = iter(content[4:-4])
     width, height = _varint(head), _varint(head)
-    _, channels, grids, hidden, residuals, lanes_log2 = (next(head) for _ in range(6))
+    _, channels, grids, hidden, lanes_log2 = (next(head) for _ in range(5))
     largest = [next(head) for _ in range(grids)]
     shapes = [
         *[(INPUTS, INPUTS, INPUTS)] * 2,
         *[(2, INPUTS, 2), (grids - 1, 4, 0)],
         *[(hidden, grids, hidden), (channels, hidden + grids, channels)],
-        *[(channels, 9 * channels, channels)] * residuals,
     ]
     counts = [count for rows, columns, biases in shapes for count in (rows * columns, biases)]
     parts = [(next(head), next(head)) if count else (0, 0) for count in counts]
@@ -145,7 +144,7 @@ def _apply(layer: Layer, inputs: np.ndarray) -> np.ndarray:
 
 
 def _synthesised(latents: list[np.ndarray], layers: list[Layer], channels: int) -> np.ndarray:
-    filters, hidden, output, *residuals = layers
+    filters, hidden, output = layers
     planes: list[np.ndarray] = []
     for k in reversed(range(len(latents))):
         height, width = latents[k].shape
@@ -158,14 +157,6 @@ def _synthesised(latents: list[np.ndarray], layers: list[Layer], channels: int) 
     inputs = np.array(planes).reshape(len(planes), -1)
     between = np.maximum(_apply(hidden, inputs), 0)
     pixels = _apply(output, np.concatenate([between, inputs]))
-    for number, layer in enumerate(residuals, start=1):
-        padded = np.pad(pixels.reshape(channels, height, width), ((0, 0), (1, 1), (1, 1)), "edge")
-        near = [
-            padded[c, i : i + height, j : j + width].ravel()
-            for c, i, j in np.ndindex(channels, 3, 3)
-        ]
-        added = _apply(layer, np.array(near))
-        pixels = _clamped(pixels + (np.maximum(added, 0) if number < len(residuals) else added))
     levels = ((pixels * 255 + (1 << 13)) >> 14).clip(0, 255).astype(np.uint8)
     return levels.reshape(channels, height, width).transpose(1, 2, 0)
 

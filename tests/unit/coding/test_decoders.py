@@ -11,15 +11,14 @@ from neuralfield.coding import nfz, reference_decoder
 from neuralfield.coding.coded_image import Layer
 from neuralfield.coding.decoding import pixels_of
 
-DIGEST = "798d694fcd1efab63b30038336f5ab48bf3c41464ad5bedcfef5ab2ff0a21f5c"
+DIGEST = "daa91f42b18e76d4c3ed6c74baccf657c8ff9589e4ca883b2615c2cda7644d6e"
 
 
-@pytest.mark.parametrize("residuals", [0, 2])
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 40), (40, 1), (51, 38), (30, 90)])
-def test_the_reference_decoder_gives_the_same_pixels(size, residuals):
+def test_the_reference_decoder_gives_the_same_pixels(size):
     for channels in (1, 3, 4):
         seed = sum(size) + channels
-        image = random_coded_image(size[0], size[1], channels, seed=seed, residuals=residuals)
+        image = random_coded_image(size[0], size[1], channels, seed=seed)
         content = nfz.to_bytes(image)
         pixels = pixels_of(nfz.from_bytes(content))
         assert np.array_equal(pixels, reference_decoder.decode(content))

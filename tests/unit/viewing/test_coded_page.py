@@ -10,11 +10,11 @@ from neuralfield.viewing.coded_page import coded_page
 
 
 @pytest.mark.parametrize(
-    ("size", "channels", "residuals"),
-    [((1, 1), 1, 0), ((45, 66), 3, 2), ((70, 33), 4, 1), ((140, 101), 3, 0), ((9, 3), 1, 3)],
+    ("size", "channels"),
+    [((1, 1), 1), ((45, 66), 3), ((70, 33), 4), ((140, 101), 3), ((9, 3), 1)],
 )
-def test_a_browser_decodes_the_same_pixels(page, tmp_path, size, channels, residuals):
-    image = random_coded_image(size[0], size[1], channels, seed=7, residuals=residuals)
+def test_a_browser_decodes_the_same_pixels(page, tmp_path, size, channels):
+    image = random_coded_image(size[0], size[1], channels, seed=7)
     content = nfz.to_bytes(image)
     path = tmp_path / "photo.html"
     path.write_text(coded_page(content, "A <photo>"), encoding="utf-8")

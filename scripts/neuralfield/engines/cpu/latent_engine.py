@@ -74,7 +74,7 @@ class LatentEngine:
         self._features = np.zeros(features, np.float32)
         self._copies = np.zeros(copies, np.float32)
         self._copy_gradients = np.zeros((3, copies), np.float32)
-        self._slopes = np.zeros(self._latent_count, np.float32)
+        self._derivatives = np.zeros(self._latent_count, np.float32)
         self._gradient = np.zeros(self._parameters.size, np.float32)
         rows = latent_table.BAND_ROWS
         self._rate_bands = [
@@ -111,7 +111,7 @@ class LatentEngine:
             "parameters": self._parameters.nbytes,
             "optimizer": sum(array.nbytes for array in self._moments),
             "picture": self._image.nbytes,
-            "latents": sum(array.nbytes for array in arrays) + self._slopes.nbytes,
+            "latents": sum(array.nbytes for array in arrays) + self._derivatives.nbytes,
             "gradients": sum(array.nbytes for array in gradients),
             "blocks": sum(array.nbytes for array in self._work),
         }
@@ -161,7 +161,7 @@ class LatentEngine:
         self._steps.round_rows(
             *(self._table, *self._parts[piece], self._parameters, np.float32(LATENT_SCALE)),
             *(np.float32(rounding.temperature), np.float32(rounding.sigma), key),
-            *(self._latents, self._slopes),
+            *(self._latents, self._derivatives),
         )
 
     def _rate_of_band(self, piece: int, thread: int, is_soft: bool) -> None:
@@ -200,7 +200,7 @@ class LatentEngine:
     def _move_rows(self, piece: int, adam: np.ndarray) -> None:
         grid, first, end = self._parts[piece]
         self._steps.add_gradients(
-            *(self._table, grid, first, end, self._slopes, self._gradient, self._own),
+            *(self._table, grid, first, end, self._derivatives, self._gradient, self._own),
             self._features,
         )
         start, columns = self._table[grid, 4], self._table[grid, 1]

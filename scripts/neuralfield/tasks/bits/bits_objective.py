@@ -33,7 +33,7 @@ _AT_THE_END = 0.985
 """Bits at the end, relative to those that are steered to: they still fall when learning rates are
 too small for the weight to change them. On three photographs, 0.975 to 0.985."""
 
-BITS_SLOPE, DB_SLOPE = -0.5, -2.6
+BITS_BY_WEIGHT, DB_BY_WEIGHT = -0.5, -2.6
 """About how much the logarithm of the bits, and the PSNR in dB, change by the logarithm of the
 weight: on photographs, from 2e-2 to 1e-4."""
 
@@ -77,10 +77,10 @@ class BitsObjective(Objective):
         """Change the weight of bits, given the values before a step for rounded latents."""
         if self.target_psnr_db is not None:
             excess_db = -10 * math.log10(max(error, 1e-20)) - self.target_psnr_db
-            excess = excess_db / DB_SLOPE
+            excess = excess_db / DB_BY_WEIGHT
         else:
             target = (self.target_bits_per_pixel or 0.0) / _AT_THE_END
-            excess = math.log(max(bits_per_pixel, 1e-9) / target) / BITS_SLOPE
+            excess = math.log(max(bits_per_pixel, 1e-9) / target) / BITS_BY_WEIGHT
         weight, before = self.network.bit_weight, self.network.excess
         is_first = step < self._first_steering + self._steering_interval
         expected = excess if is_first else excess + _AHEAD * (excess - float(before[0]))

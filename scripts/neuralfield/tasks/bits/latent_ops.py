@@ -46,10 +46,10 @@ def round_softly(
     x = LATENT_SCALE * parameters.data
     if temperature == 0:
         return Tensor(np.clip(np.rint(x), _LEAST, _LARGEST))
-    once, slope = _soft(x, temperature)
+    once, derivative = _soft(x, temperature)
     added = noise(first, x.size, key).reshape(x.shape).astype(x.dtype)
-    twice, second_slope = _soft(once + x.dtype.type(sigma) * added, temperature)
-    factor = x.dtype.type(LATENT_SCALE) * slope * second_slope
+    twice, second_derivative = _soft(once + x.dtype.type(sigma) * added, temperature)
+    factor = x.dtype.type(LATENT_SCALE) * derivative * second_derivative
     return record(twice, (parameters,), lambda g: (g * factor,))
 
 

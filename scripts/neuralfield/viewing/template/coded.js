@@ -125,11 +125,11 @@ function enlarged(plane, taps, bits, rows, columns) {
   return {rows, columns, values};
 }
 
-function synthesised(planes, [hidden, output, ...residuals], channels) {
+function synthesised(planes, [hidden, output], channels) {
   const {rows, columns} = planes[0], count = rows * columns, units = hidden.start.length;
   const inputs = new Int32Array(units + planes.length), latents = inputs.subarray(units);
   const between = new Int32Array(units), out = new Int32Array(channels);
-  let pixels = new Int16Array(count * channels); // channels last
+  const pixels = new Int16Array(count * channels); // channels last
   for (let i = 0; i < count; i++) {
     for (let k = 0; k < planes.length; k++) latents[k] = planes[k].values[i];
     apply(hidden, latents, between);
@@ -137,25 +137,6 @@ function synthesised(planes, [hidden, output, ...residuals], channels) {
     apply(output, inputs, out);
     pixels.set(out, i * channels);
   }
-  const near = new Int32Array(9 * channels);
-  residuals.forEach((layer, number) => {
-    const before = pixels;
-    pixels = new Int16Array(before.length);
-    for (let row = 0, at = 0; row < rows; row++) {
-      for (let column = 0; column < columns; column++, at += channels) {
-        for (let i = 0; i < 9; i++) {
-          const y = limit(row + Math.floor(i / 3) - 1, 0, rows - 1);
-          const place = channels * (y * columns + limit(column + i % 3 - 1, 0, columns - 1));
-          for (let c = 0; c < channels; c++) near[9 * c + i] = before[place + c];
-        }
-        apply(layer, near, out);
-        for (let c = 0; c < channels; c++) {
-          const added = number < residuals.length - 1 && out[c] < 0 ? 0 : out[c];
-          pixels[at + c] = clamp(before[at + c] + added);
-        }
-      }
-    }
-  });
   return pixels;
 }
 
@@ -171,11 +152,10 @@ function decodeCoded(bytes) {
     return value;
   };
   const width = number(), height = number();
-  const [, channels, gridCount, units, residuals, lanes] = bytes.subarray(place, place += 6);
+  const [, channels, gridCount, units, lanes] = bytes.subarray(place, place += 5);
   const largest = bytes.subarray(place, place += gridCount);
   const shapes = [[INPUTS, INPUTS], [INPUTS, INPUTS], [2, INPUTS], [gridCount - 1, 4],
-    [units, gridCount], [channels, units + gridCount],
-    ...Array(residuals).fill([channels, 9 * channels])];
+    [units, gridCount], [channels, units + gridCount]];
   const counts = shapes.flatMap(([rows, columns], i) => [rows * columns, i === 3 ? 0 : rows]);
   const parts = counts.map((count) => count ? [bytes[place++], bytes[place++]] : [0, 0]);
   const symbol = symbolReader(bytes, place, 1 << lanes);

@@ -20,7 +20,7 @@ _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 @entry_point
 def round_rows(
-    table, grid, first, end, parameters, scale, temperature, sigma, key, latents, slopes
+    table, grid, first, end, parameters, scale, temperature, sigma, key, latents, derivatives
 ):
     """Compute latents and their derivatives with respect to the parameters, for rows of a grid.
 
@@ -31,31 +31,34 @@ def round_rows(
     for y in range(first, end):
         place, target = table[grid, PARAMETER_START] + y * columns, table[grid, LATENT_START]
         row = latents[target + y * stride : target + y * stride + columns]
-        given, slope = parameters[place : place + columns], slopes[place : place + columns]
+        given, derivative = (
+            parameters[place : place + columns],
+            derivatives[place : place + columns],
+        )
         if temperature == 0:
             for i in range(columns):
                 row[i] = min(max(np.float32(round(scale * given[i])), np.float32(-64)), 63)
-            slope[:] = 0
+            derivative[:] = 0
         else:
-            _soft_row(given, scale, temperature, sigma, np.uint32(key), place, row, slope)
+            _soft_row(given, scale, temperature, sigma, np.uint32(key), place, row, derivative)
 
 
 @register_jitable(**_FAST)
-def _soft_row(given, scale, temperature, sigma, key, place, row, slope):
+def _soft_row(given, scale, temperature, sigma, key, place, row, derivative):
     """Compute a row of latents and derivatives, in loops that are short enough for vector code."""
     inverse = _ONE / temperature
     height = _HALF / tangent(_HALF * inverse)
     for i in range(given.size):
-        slope[i] = _tangent_of_rest(scale * given[i], inverse)
+        derivative[i] = _tangent_of_rest(scale * given[i], inverse)
     for i in range(given.size):
-        row[i] = np.floor(scale * given[i]) + _HALF + height * slope[i]
-        slope[i] = scale * height * inverse * (_ONE - slope[i] * slope[i])
+        row[i] = np.floor(scale * given[i]) + _HALF + height * derivative[i]
+        derivative[i] = scale * height * inverse * (_ONE - derivative[i] * derivative[i])
     for i in range(given.size):
         row[i] += sigma * _noise(np.uint32(place + i), key)
     for i in range(given.size):
         t = _tangent_of_rest(row[i], inverse)
         row[i] = np.floor(row[i]) + _HALF + height * t
-        slope[i] *= height * inverse * (_ONE - t * t)
+        derivative[i] *= height * inverse * (_ONE - t * t)
 
 
 @register_jitable(**_FAST)
@@ -82,7 +85,9 @@ def _noise(index, key):
 
 
 @entry_point
-def add_gradients(table, grid, first, end, slopes, pixel_gradient, own_gradients, feature_gradient):
+def add_gradients(
+    table, grid, first, end, derivatives, pixel_gradient, own_gradients, feature_gradient
+):
     """Add up the gradients for the latents of rows of a grid, and make them those for parameters.
 
     `pixel_gradient` is that of the squared error, and becomes the sum.
@@ -97,9 +102,9 @@ def add_gradients(table, grid, first, end, slopes, pixel_gradient, own_gradients
         for up in range(1, min(MOST_FEATURES, grid) + 1):
             start = table[grid - up, FEATURE_START + up] + y * columns
             _add(feature_gradient[start : start + columns], total)
-        slope = slopes[place : place + columns]
+        derivative = derivatives[place : place + columns]
         for i in range(columns):
-            total[i] *= slope[i]
+            total[i] *= derivative[i]
 
 
 @entry_point
