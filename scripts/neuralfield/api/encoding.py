@@ -21,9 +21,11 @@ from neuralfield.api.training_image import training_image
 from neuralfield.coding import nfz
 from neuralfield.coding.coded_image import CodedImage
 from neuralfield.coding.decoding import latent_bits, pixels_of
+from neuralfield.engines.cuda.latents.latent_engine import LEAST_CAPABILITY
+from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.images.image import MODES
 from neuralfield.images.metrics import psnr_db
-from neuralfield.system.device import available_cores
+from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.bits.bits_model import BitsSettings
@@ -88,6 +90,7 @@ def encode(
     steps: int | None = None,
     mode: str = "auto",
     seed: int = 0,
+    device: str = "auto",
     folder: str | os.PathLike | None = None,
     max_megapixels: float = 16.0,
     callback: Callback | None = None,
@@ -97,8 +100,7 @@ def encode(
 
     `neuralfield.decode` reads the file. One of `bytes`, `bpp`, `psnr_db` and `lambda_` sets what
     is aimed for; for the first three, a short training finds lambda, which is then steered during
-    the training, usually to within 2 % of the target. Trainings take place on the CPU, even
-    if there is a GPU.
+    the training, usually to within 2 % of the target.
 
     Parameters
     ----------
@@ -122,6 +124,9 @@ def encode(
         Mode to which the image is converted; "auto" keeps the mode of the image.
     seed : int
         Seed of all random numbers.
+    device : {"auto", "cpu", "gpu"}
+        Where to train; "auto" takes an NVIDIA GPU of compute capability 8.0 or higher if there is
+        one. Files of different devices differ.
     folder : path, optional
         Folder for the states of trainings, from which the same call resumes after an interruption,
         with the same file.
@@ -167,7 +172,7 @@ def encode(
             random_seed=plain(seed),
             bit_weight=given.get("lambda_", _USUAL_LAMBDA),
         ),
-        ImageExecution.from_mapping({"device": "cpu"}),
+        _execution(device),
         None if folder is None else Path(folder),
         {"callback": callback, "progress": progress},
     )
@@ -228,7 +233,8 @@ class _Encoder:
         task = BitsTask(self.values, mode, BitsSettings(), training)
         folder = None if self.folder is None else self.folder / name
         model, history = run_training(task, folder, self.how, **self.shown)
-        coded = coded_image(task, model, self.how.threads or available_cores())
+        device, threads = select_device(self.how.device), self.how.threads or available_cores()
+        coded = coded_image(task, model, device, threads)
         bit_weight = float(model.arrays["bit_weight"][0])
         return _Fitted(coded, self.values, bit_weight, steps, history["seconds"][-1])
 
@@ -262,6 +268,15 @@ class _Encoder:
             bit_weight=_limited(first * math.exp(-excess / BITS_BY_WEIGHT)),
             target_bits_per_pixel=8 * target_bytes / pixels,
         )
+
+
+def _execution(request: str) -> ImageExecution:
+    """Return how to train on a device: the tape engine is too slow for images."""
+    device = select_device(request)
+    is_old = device.kind == "gpu" and compute_capability(device) < LEAST_CAPABILITY
+    if device.kind == "cpu" or (is_old and request == "auto"):
+        return ImageExecution.from_mapping({"device": "cpu"})
+    return ImageExecution.from_mapping({"device": "gpu", "engine": "cuda"})
 
 
 def _limited(bit_weight: float) -> float:

@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.image.image_objective import ImageObjective
 from neuralfield.tasks.task import Objective
+
+if TYPE_CHECKING:
+    from neuralfield.engines.cuda.latents.latent_engine import CudaLatentEngine
 
 ENGINES = ("auto", "cpu", "cuda", "tape")
 
@@ -98,9 +101,7 @@ def _with_kernels(
 ) -> Engine:
     """Make an engine with compiled kernels; raise `NotCovered` if there are none."""
     if isinstance(objective, BitsObjective):
-        if wanted != "cpu":
-            raise NotCovered(f"the {wanted} engine does not train coded images")
-        return LatentEngine(objective, device, threads)
+        return make_latent_engine(wanted, precision, objective, device, threads)
     if not isinstance(objective, ImageObjective):
         raise NotCovered(f"the {wanted} engine trains only fields")
     if wanted == "cpu":
@@ -109,6 +110,17 @@ def _with_kernels(
     from neuralfield.engines.cuda import field_engine
 
     return field_engine.CudaEngine(objective, device, precision)
+
+
+def make_latent_engine(
+    wanted: str, precision: str, objective: BitsObjective, device: Device, threads: int
+) -> "LatentEngine | CudaLatentEngine":
+    """Make the engine ``cpu`` or ``cuda`` for a coded image; raise `NotCovered` without kernels."""
+    if wanted == "cpu":
+        return LatentEngine(objective, device, threads)
+    from neuralfield.engines.cuda.latents.latent_engine import CudaLatentEngine
+
+    return CudaLatentEngine(objective, device, precision)
 
 
 Call = tuple[Engine, int, int]

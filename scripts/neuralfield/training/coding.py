@@ -1,7 +1,7 @@
 """A coded image from a trained network: whole latents, and weights in steps that are searched."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,12 @@ from neuralfield.coding.coded_image import (
     CodedImage,
     Layer,
 )
-from neuralfield.engines.cpu.latent_engine import LatentEngine
+from neuralfield.engines import make_latent_engine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.device import HOST
+from neuralfield.system.device import HOST, Device, namespace_of, to_host
 from neuralfield.tasks.bits.bits_model import BitsModel
+from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.bits_task import BitsTask
 from neuralfield.tasks.bits.latent_network import INPUT_SCALE, LATENT_SCALE, LatentNetwork
 
@@ -37,7 +38,9 @@ class _Part:
     most_bits: int = _FINEST_BITS
 
 
-def coded_image(task: BitsTask, model: BitsModel, threads: int = 1) -> CodedImage:
+def coded_image(
+    task: BitsTask, model: BitsModel, device: Device = HOST, threads: int = 1
+) -> CodedImage:
     """Return the coded image of a trained network.
 
     The step of each layer's weights and biases is a power of two, searched from fine to coarse for
@@ -46,28 +49,29 @@ def coded_image(task: BitsTask, model: BitsModel, threads: int = 1) -> CodedImag
     network = model.network()
     parts = _parts(network)
     trained = {name: network.parameters[name].data.copy() for name in {p.name for p in parts}}
-    engine = _engine(task, network, threads)
+    objective = _objective(task, network.to(device, "float32"), device)
+    wanted = "cuda" if device.kind == "gpu" else "cpu"
+    engine = make_latent_engine(wanted, "auto", objective, device, threads)
     try:
         for part in parts:
             _round_part(network, trained, part)
         for part in parts:
-            _search(part, network, trained, engine)
+            _search(part, network, trained, objective, engine.evaluate)
     finally:
         engine.close()
     return _assembled(network, model, parts)
 
 
-def _engine(task: BitsTask, network: LatentNetwork, threads: int) -> LatentEngine:
-    objective = task.objective(
+def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsObjective:
+    return task.objective(
         network,
         optimizer=make_optimizer("adam", network.parameters),
         schedule=Schedule("constant", 0.0, 0.0, 1),
         loss="mse",
         huber_delta=1.0,
-        device=HOST,
+        device=device,
         dtype="float32",
     )
-    return LatentEngine(objective, HOST, threads)
 
 
 def _parts(network: LatentNetwork) -> list[_Part]:
@@ -108,7 +112,8 @@ def _round_part(network: LatentNetwork, trained: dict[str, np.ndarray], part: _P
         part.bits -= 1
         part.most_bits = part.bits
     target = network.parameters[part.name].data
-    target[:, part.columns] = integers / (part.unit * 2.0**part.bits)
+    rounded = (integers / (part.unit * 2.0**part.bits)).astype(np.float32)
+    target[:, part.columns] = namespace_of(target).asarray(rounded)
 
 
 def _bits_of(integers: np.ndarray) -> float:
@@ -122,16 +127,19 @@ def _bits_of(integers: np.ndarray) -> float:
 
 
 def _search(
-    part: _Part, network: LatentNetwork, trained: dict[str, np.ndarray], engine: LatentEngine
+    part: _Part,
+    network: LatentNetwork,
+    trained: dict[str, np.ndarray],
+    objective: BitsObjective,
+    evaluate: Callable[[], tuple[float, float]],
 ) -> None:
     """Find the step of a part, from fine to coarse, until the cost has risen twice in a row."""
-    objective = engine.objective
     weight = objective.bit_weight
     best_bits, best_cost, rises = part.bits, math.inf, 0
     for bits in range(min(part.bits, part.most_bits), _COARSEST_BITS - 1, -1):
         part.bits = bits
         _round_part(network, trained, part)
-        error, bits_per_pixel = engine.evaluate()
+        error, bits_per_pixel = evaluate()
         own = _bits_of(_integers(trained[part.name], part)) / objective.pixels
         cost = error + weight * (bits_per_pixel + own)
         if cost < best_cost:
@@ -147,7 +155,7 @@ def _search(
 def _assembled(network: LatentNetwork, model: BitsModel, parts: Sequence[_Part]) -> CodedImage:
     found = {}
     for part in parts:
-        matrix = network.parameters[part.name].data
+        matrix = to_host(network.parameters[part.name].data)
         found[part.name, part.columns == slice(-1, None)] = (
             _integers(matrix, part).astype(np.int32),
             part.bits,
@@ -161,7 +169,7 @@ def _assembled(network: LatentNetwork, model: BitsModel, parts: Sequence[_Part])
 
     taps, bits = found.get(("filters", False), (np.empty((0, 4), np.int32), 0))
     latents = [
-        np.clip(np.rint(LATENT_SCALE * grid.data), -64, 63).astype(np.int8)
+        np.clip(np.rint(LATENT_SCALE * to_host(grid.data)), -64, 63).astype(np.int8)
         for grid in network.latents
     ]
     return CodedImage(

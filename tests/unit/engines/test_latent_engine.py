@@ -2,44 +2,20 @@
 
 import numpy as np
 import pytest
+from make_latent_objective import STEPS, make_latent_objective
 
 from neuralfield.engines.cpu.latent_engine import LatentEngine
 from neuralfield.engines.tape import TapeEngine
-from neuralfield.nn.optimizers import make_optimizer
-from neuralfield.nn.schedules import Schedule
 from neuralfield.nn.tensor import gradients
 from neuralfield.system.device import select_device
-from neuralfield.tasks.bits.bits_model import BitsSettings
-from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 
 CPU = select_device("cpu")
-STEPS = 100
-
-
-def make_objective(dtype, height=37, width=53, mode="rgb", hidden=10):
-    channels = {"grey": 1, "rgb": 3}[mode]
-    random = np.random.default_rng(0)
-    values = random.random((height, width, channels)).astype(np.float32)
-    training = BitsTraining(steps=STEPS, bit_weight=1e-2)
-    task = BitsTask(values, mode, BitsSettings(hidden=hidden), training)
-    network = task.fresh_network().to(CPU, dtype)
-    for tensor in network.parameters.values():
-        tensor.data += (0.06 * random.standard_normal(tensor.shape)).astype(dtype)
-    return task.objective(
-        network,
-        optimizer=make_optimizer("adam", network.parameters),
-        schedule=Schedule("cosine", 1e-2, 1e-5, STEPS),
-        loss="mse",
-        huber_delta=1.0,
-        device=CPU,
-        dtype=dtype,
-    )
 
 
 @pytest.mark.parametrize("step", [3, STEPS - 1])
 @pytest.mark.parametrize("shape", [(37, 53), (1, 1), (2, 3), (5, 130), (70, 5)])
 def test_losses_and_gradients_are_those_of_the_tape(shape, step):
-    reference, fast = (make_objective(dtype, *shape) for dtype in ("float64", "float32"))
+    reference, fast = (make_latent_objective(dtype, *shape) for dtype in ("float64", "float32"))
     loss, error = reference.evaluate(np.arange(0), step, 1)
     engine = LatentEngine(fast, CPU, threads=1)
     engine._work[0][:] = np.nan  # as earlier work may leave it
@@ -56,7 +32,7 @@ def test_losses_and_gradients_are_those_of_the_tape(shape, step):
 def test_a_run_moves_all_parameters_as_the_tape_does():
     found = []
     for make in (LatentEngine, TapeEngine):
-        objective = make_objective("float32", 20, 24, "grey")
+        objective = make_latent_objective("float32", 20, 24, "grey")
         engine = make(objective, CPU, 1)
         engine.run(STEPS // 2, 4)
         engine.close()
@@ -68,7 +44,7 @@ def test_a_run_moves_all_parameters_as_the_tape_does():
 def test_the_number_of_threads_does_not_change_a_bit():
     arrays = []
     for threads in (1, 2):
-        objective = make_objective("float32", 50, 90)
+        objective = make_latent_objective("float32", 50, 90)
         engine = LatentEngine(objective, CPU, threads)
         engine.run(0, 5)
         engine.close()

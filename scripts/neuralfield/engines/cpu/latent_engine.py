@@ -124,7 +124,7 @@ class LatentEngine:
         if objective.steers_at(step):
             objective.steer(step, *self.evaluate())
         rounding = objective.rounding(step)
-        self._forward(rounding, np.uint32(objective.noise_key(step)))
+        self._forward(rounding, np.uint32(objective.noise_keys(step)))
         self._pool.run(self._grid_backward, self._grids - 1)
         self._add_network_gradients()
         adam = _adam_numbers(objective.optimizer, objective.schedule(step), step)

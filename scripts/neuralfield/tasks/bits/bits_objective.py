@@ -10,7 +10,7 @@ from neuralfield.nn import ops
 from neuralfield.nn.tensor import Tensor, record
 from neuralfield.system.device import Array
 from neuralfield.tasks.bits.latent_network import LatentNetwork
-from neuralfield.tasks.bits.latent_ops import laplace_bits, noise_key, round_softly
+from neuralfield.tasks.bits.latent_ops import laplace_bits, noise_keys, round_softly
 from neuralfield.tasks.task import Objective
 
 _TEMPERATURES, _SIGMAS = (0.35, 0.08), (0.22, 0.15)
@@ -110,15 +110,15 @@ class BitsObjective(Objective):
         done = step / soft
         return Rounding(*(a + (b - a) * done for a, b in (_TEMPERATURES, _SIGMAS)))
 
-    def noise_key(self, step: int) -> int:
-        """Return the key of a step's noise."""
-        return noise_key(step, self.random_seed)
+    def noise_keys(self, steps: Array | int) -> Array:
+        """Return the key of the noise of each step, uint32."""
+        return noise_keys(steps, self.random_seed)
 
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
         if self.steers_at(step):
             squared, bits = self._forward(Rounding(0, 0), 0)
             self.steer(step, float(squared.data), float(bits.data.sum()) / self.pixels)
-        squared, bits = self._forward(self.rounding(step), self.noise_key(step))
+        squared, bits = self._forward(self.rounding(step), int(self.noise_keys(step)))
         weighted = ops.multiply(bits, self.bit_weight / self.pixels)
         return ops.add(squared, _sum(weighted)), squared.data
 

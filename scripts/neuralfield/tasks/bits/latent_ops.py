@@ -19,9 +19,9 @@ _LEAST, _LARGEST = -64, 63
 _BYTES_MEAN, _BYTES_DEVIATION = 510, 147.80166
 
 
-def noise_key(step: int, seed: int) -> int:
-    """Return the 32-bit key of a step's noise."""
-    return int(philox(np, (0, 0, step, STREAM_LATENTS), seed)[0])
+def noise_keys(steps: Array | int, seed: int) -> Array:
+    """Return the 32-bit key of the noise of each step, uint32."""
+    return philox(np, (0, 0, steps, STREAM_LATENTS), seed)[0]
 
 
 def noise(first: int, count: int, key: int) -> Array:

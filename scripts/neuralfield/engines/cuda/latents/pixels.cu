@@ -1,0 +1,140 @@
+// The synthesis of pixels from enlarged latents: squared errors, and gradients of their sum.
+// Reference: `LatentNetwork.pixels`.
+//
+// A warp treats 16 pixels that follow each other in the image. Enlarged latents and their gradients
+// come in pairs of grids, so that a lane reads the two values that it holds as one word. The value
+// after that of the last grid is 1, for biases.
+//
+// Constants: WEIGHTS (of both matrices), BLOCKS, ERROR_SCALE (factor on gradients in fp16).
+
+#include "grids.cuh"
+#include "products.cuh"
+
+#define THREADS 128
+#define WARPS (THREADS / 32)
+#define TILES ((HIDDEN + 7) / 8)  // of hidden values
+#define COLUMNS (GRIDS + 1)
+#define DEPTH (HIDDEN + COLUMNS)
+#define PAIRS ((COLUMNS + 1) / 2)
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+    pixels(const unsigned int* __restrict__ enlarged, const float* __restrict__ image,
+           const float* __restrict__ hidden_matrix, const float* __restrict__ output_matrix,
+           float2* __restrict__ gradients, float* __restrict__ partials,
+           double* __restrict__ all_squares, long long count) {
+    __shared__ float sums_of_block[WEIGHTS];
+    __shared__ double squares_of_warps[WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
+    __syncthreads();
+
+    Factor<1, TILES> hidden_forward, of_outputs;
+    Factor<TILES, 1> output_forward, of_hidden;
+    Factor<1, 1> direct_forward, direct_backward;
+    load_forward(hidden_forward, hidden_matrix, HIDDEN, COLUMNS, COLUMNS);
+    load_forward(output_forward, output_matrix, CHANNELS, HIDDEN, DEPTH);
+    load_forward(direct_forward, output_matrix + HIDDEN, CHANNELS, COLUMNS, DEPTH);
+    load_backward(of_outputs, output_matrix, CHANNELS, HIDDEN, DEPTH);
+    load_backward(of_hidden, hidden_matrix, HIDDEN, GRIDS, COLUMNS);
+    load_backward(direct_backward, output_matrix + HIDDEN, CHANNELS, GRIDS, DEPTH);
+
+    MatrixGradient<TILES, 1> hidden_gradient, output_gradient;  // the latter is transposed
+    MatrixGradient<1, 1> direct_gradient;                       // and this
+    hidden_gradient.clear();
+    output_gradient.clear();
+    direct_gradient.clear();
+    double squares = 0.0;
+    const long long pieces = (count + 15) / 16, per_block = (pieces + BLOCKS - 1) / BLOCKS;
+    const long long first = blockIdx.x * per_block, end = min(pieces, first + per_block);
+    for (long long piece = first + warp; piece < end; piece += WARPS) {
+        const long long places[2] = {16 * piece + g, 16 * piece + g + 8};
+        Values<1> inputs;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const bool is_there = places[h] < count && t < PAIRS;
+            inputs.words[0][h] = is_there ? enlarged[t * count + places[h]] : 0u;
+        }
+        Values<TILES> hidden;
+        {
+            Sums<TILES> sums;
+            sums.clear();
+            add_products(sums, inputs, hidden_forward);
+#pragma unroll
+            for (int j = 0; j < TILES; ++j)
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                    const float low = sums.numbers[j][2 * h], high = sums.numbers[j][2 * h + 1];
+                    hidden.words[j][h] = packed(fmaxf(low, 0.0f), fmaxf(high, 0.0f));
+                }
+        }
+        Sums<1> out;
+        out.clear();
+        add_products(out, hidden, output_forward);
+        add_products(out, inputs, direct_forward);
+
+        Values<1> errors;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float error[2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int channel = 2 * t + i;
+                const bool is_there = channel < CHANNELS && places[h] < count;
+                const float target = is_there ? image[channel * count + places[h]] : 0.0f;
+                error[i] = is_there ? out.numbers[0][2 * h + i] - target : 0.0f;
+                squares += error[i] * error[i];
+            }
+            errors.words[0][h] = packed(ERROR_SCALE * error[0], ERROR_SCALE * error[1]);
+        }
+
+        Values<TILES> of_sums;
+        {
+            Sums<TILES> sums;
+            sums.clear();
+            add_products(sums, errors, of_outputs);
+#pragma unroll
+            for (int j = 0; j < TILES; ++j)
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                    const float2 value = unpacked(hidden.words[j][h]);
+                    of_sums.words[j][h] =
+                        packed(value.x > 0.0f ? sums.numbers[j][2 * h] : 0.0f,
+                               value.y > 0.0f ? sums.numbers[j][2 * h + 1] : 0.0f);
+                }
+        }
+        Sums<1> of_inputs;
+        of_inputs.clear();
+        add_products(of_inputs, of_sums, of_hidden);
+        add_products(of_inputs, errors, direct_backward);
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+            if (places[h] < count && 2 * t < GRIDS)
+                gradients[t * count + places[h]] =
+                    make_float2(of_inputs.numbers[0][2 * h], of_inputs.numbers[0][2 * h + 1]);
+
+        const Values<1> turned_inputs = turned(inputs), turned_errors = turned(errors);
+        hidden_gradient.add(turned(of_sums), turned_inputs);
+        output_gradient.add(turned(hidden), turned_errors);
+        direct_gradient.add(turned_inputs, turned_errors);
+    }
+
+    for (int distance = 16; distance > 0; distance /= 2)
+        squares += __shfl_xor_sync(~0u, squares, distance);
+    if (lane == 0) squares_of_warps[warp] = squares;
+    float* const output_sums = sums_of_block + HIDDEN * COLUMNS;
+    for (int turn = 0; turn < WARPS; ++turn) {
+        if (turn == warp) {
+            hidden_gradient.add_to(sums_of_block, HIDDEN, COLUMNS, COLUMNS, 1);
+            output_gradient.add_to(output_sums, HIDDEN, CHANNELS, 1, DEPTH);
+            direct_gradient.add_to(output_sums + HIDDEN, COLUMNS, CHANNELS, 1, DEPTH);
+        }
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS)
+        partials[(long long)blockIdx.x * WEIGHTS + i] = sums_of_block[i];
+    if (threadIdx.x == 0) {
+        double sum = 0.0;
+        for (int i = 0; i < WARPS; ++i) sum += squares_of_warps[i];
+        all_squares[blockIdx.x] = sum;
+    }
+}
