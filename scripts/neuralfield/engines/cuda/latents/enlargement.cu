@@ -127,37 +127,56 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     __floats2half2_rn(found[0][a][b], found[1][a][b]);
 }
 
-// The gradients of a grid at the finer size of a level.
-struct Gradients {
-    const float* values;
-    long long stride;
-    int step;  // between columns
-    int high, wide;
-
-    __device__ __forceinline__ float at(int y, int x) const {
-        if (y < 0 || y >= high || x < 0 || x >= wide) return 0.0f;
-        return values[y * stride + (long long)x * step];
-    }
+// Gradients of 8 x 8 values around a cell, from those at 2 i - 3 and 2 j - 3 on.
+struct Window {
+    int first_row, first_column, high, wide;
+    bool is_top, is_bottom, is_left, is_right;  // at an end, where places outside count, too
 };
 
-// Adds what cell (i, j), which may lie outside of the grid, contributes to its gradient and, without
-// its value, to those of the taps.
-__device__ __forceinline__ void add_cell(const Gradients& of, int i, int j, const float (&taps)[4],
-                                         float& gradient, float (&of_taps)[4]) {
-    constexpr int tap_of[8] = {0, 3, 1, 2, 2, 1, 3, 0};  // of the values from 2 i - 3 to 2 i + 4
+// The tap that multiplies a cell for the value with a number from 0 to 7, which is value 2 i - 3 of a
+// line and so on; for places before or after the cell, the tap is that of another number.
+__device__ constexpr int tap_of[8] = {0, 3, 1, 2, 2, 1, 3, 0};
+
+// Adds a value to the sums of the taps that it is part of.
+__device__ __forceinline__ void add_by_tap(float (&by_tap)[4], int number, float value,
+                                           bool is_first, bool is_last) {
+    by_tap[tap_of[number]] += value;
+#pragma unroll
+    for (int beyond = 2; beyond <= 4; beyond += 2) {
+        if (number + beyond < 8 && is_first) by_tap[tap_of[number + beyond]] += value;
+        if (number - beyond >= 0 && is_last) by_tap[tap_of[number - beyond]] += value;
+    }
+}
+
+// Computes a cell's gradient and, without its value, those of the taps. `load(y, x)` returns the
+// gradient at a place.
+template <typename Load>
+__device__ __forceinline__ float reduce_cell(const Window& window, const float (&taps)[4],
+                                             float (&of_taps)[4], const Load& load) {
+    float gradient = 0.0f;
 #pragma unroll
     for (int a = 0; a < 8; ++a) {
+        const int y = window.first_row + a;
+        const bool is_row = y >= 0 && y < window.high;
         float by_tap[4] = {0.0f, 0.0f, 0.0f, 0.0f}, row = 0.0f;
 #pragma unroll
-        for (int b = 0; b < 8; ++b) by_tap[tap_of[b]] += of.at(2 * i - 3 + a, 2 * j - 3 + b);
+        for (int b = 0; b < 8; ++b) {
+            const int x = window.first_column + b;
+            const float value = is_row && x >= 0 && x < window.wide ? load(y, x) : 0.0f;
+            add_by_tap(by_tap, b, value, window.is_left, window.is_right);
+        }
+        float of_row[4] = {0.0f, 0.0f, 0.0f, 0.0f}, factor = 0.0f;
+        add_by_tap(of_row, a, 1.0f, window.is_top, window.is_bottom);
 #pragma unroll
         for (int m = 0; m < 4; ++m) {
+            factor += of_row[m] * taps[m];
             row += taps[m] * by_tap[m];
-            of_taps[m] += taps[tap_of[a]] * by_tap[m];
         }
-        of_taps[tap_of[a]] += row;
-        gradient += taps[tap_of[a]] * row;
+#pragma unroll
+        for (int m = 0; m < 4; ++m) of_taps[m] += factor * by_tap[m] + of_row[m] * row;
+        gradient += factor * row;
     }
+    return gradient;
 }
 
 // Computes the gradients of all grids from `level` + 1 on at the coarser size, and those of the
@@ -165,25 +184,30 @@ __device__ __forceinline__ void add_cell(const Gradients& of, int i, int j, cons
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce(const Level* __restrict__ levels, int level, const float* __restrict__ filters,
            const float* __restrict__ latents, const float* __restrict__ copies,
-           const float* __restrict__ of_pixels, float* of_copies,
-           float* __restrict__ of_latents, const Grid* __restrict__ grids,
-           float* __restrict__ partials) {
+           const __half* __restrict__ of_pixels, float* of_copies, float* __restrict__ of_latents,
+           const Grid* __restrict__ grids, float* __restrict__ partials) {
     const Level& of = levels[level];
     const int k = level + 1 + blockIdx.y, columns = int(of.columns), rows = int(of.rows);
     const long long cell = (long long)blockIdx.x * THREADS + threadIdx.x;
     float of_taps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (cell < (long long)rows * columns) {
         const int i = int(cell / columns), j = int(cell - (long long)i * columns);
-        float taps[4], gradient = 0.0f;
+        float taps[4], gradient;
         load_taps(taps, filters, level);
         const Plane from = of.from[k], to = of.to[k];
         const int high = int(of.high), wide = int(of.wide);
-        Gradients given = {of_copies + to.start, to.stride, 1, high, wide};
-        if (level == 0)
-            given = {of_pixels + 2LL * (k / 2) * high * wide + k % 2, 2LL * wide, 2, high, wide};
-        for (int u = i == 0 ? -2 : i; u <= (i == rows - 1 ? rows + 1 : i); ++u)
-            for (int v = j == 0 ? -2 : j; v <= (j == columns - 1 ? columns + 1 : j); ++v)
-                add_cell(given, u, v, taps, gradient, of_taps);
+        const Window window = {2 * i - 3, 2 * j - 3, high,  wide,
+                               i == 0,    i == rows - 1, j == 0, j == columns - 1};
+        if (level == 0) {
+            const __half* const values = of_pixels + 2LL * (k / 2) * high * wide + k % 2;
+            gradient = reduce_cell(window, taps, of_taps, [&](int y, int x) {
+                return __half2float(values[2 * (y * (long long)wide + x)]);
+            });
+        } else {
+            const float* const values = of_copies + to.start;
+            gradient = reduce_cell(window, taps, of_taps,
+                                   [&](int y, int x) { return values[y * to.stride + x]; });
+        }
         const float value =
             ((from.is_own ? latents : copies) + from.start)[i * from.stride + j];
 #pragma unroll

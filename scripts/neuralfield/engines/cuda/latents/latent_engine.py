@@ -30,8 +30,8 @@ LEAST_CAPABILITY = 80
 """From this on, tensor cores multiply 16 x 16 numbers at once."""
 
 _WARP_THREADS = 128
-_BLOCKS_PER_PROCESSOR = 3
-"""Of the kernels whose warps hold sums of weights' gradients."""
+_RATE_BLOCKS, _PIXEL_BLOCKS = 3, 4
+"""Blocks per multiprocessor of the kernels whose warps hold sums of weights' gradients."""
 
 _ERROR_SCALE = 32.0
 """Factor on errors of pixels, which are small numbers in fp16."""
@@ -101,7 +101,7 @@ class CudaLatentEngine:
         return float(error), float(bits_per_pixel)
 
     def memory_report(self) -> dict[str, int]:
-        arrays = (self._latents, self._planes, self._features, self._derivatives)
+        arrays = (self._latents, self._planes, self._own, self._features, self._derivatives)
         pixels = (self._enlarged, self._of_pixels, self._copies, self._of_copies)
         return {
             "parameters": self._parameters.nbytes,
@@ -122,8 +122,8 @@ class CudaLatentEngine:
     def _memory_bytes(self) -> int:
         layout, network = self._layout, self.objective.network
         pixels, pairs = self.objective.pixels, network.grids // 2 + 1
-        numbers = (len(NEIGHBOURS) + 2) * layout.latents + layout.features + 2 * layout.copies
-        return 4 * (numbers + (3 * pairs + network.channels + 3) * pixels)
+        numbers = (len(NEIGHBOURS) // 2 + 3) * layout.latents + layout.features + 2 * layout.copies
+        return 4 * (numbers + (2 * pairs + network.channels + 3) * pixels)
 
     def _allocate(self) -> None:
         xp, objective, layout = self._device.xp, self.objective, self._layout
@@ -144,28 +144,30 @@ class CudaLatentEngine:
             self._device.asarray(objective.values.transpose(2, 0, 1), dtype="float32")
         )
         self._latents = zeros(layout.latents)
-        self._planes = zeros(len(NEIGHBOURS) + 1, layout.latents)
+        self._planes = zeros(
+            (len(NEIGHBOURS) + 1) // 2, layout.latents
+        )  # of two numbers of 16 bits
+        self._own = zeros(layout.latents)
         self._features = zeros(max(1, layout.features))
         self._derivatives, self._of_latents = zeros(self._latent_count), zeros(self._latent_count)
         self._copies, self._of_copies = zeros(max(1, layout.copies)), zeros(max(1, layout.copies))
-        self._enlarged = zeros(network.grids // 2 + 1, pixels)  # as two numbers of 16 bits
-        self._of_pixels = zeros((network.grids + 1) // 2, pixels, 2)
+        self._enlarged = zeros(network.grids // 2 + 1, pixels)  # likewise
+        self._of_pixels = zeros((network.grids + 1) // 2, pixels)
         self._rows = xp.zeros(_MOST_ROWS * _STEP.itemsize, dtype="uint8")
         self._step = xp.zeros((), dtype="int32")
         self._found, self._unused = xp.zeros(2), xp.zeros(2)
 
     def _make_launches(self) -> None:
         xp, layout, network = self._device.xp, self._layout, self.objective.network
-        blocks = _BLOCKS_PER_PROCESSOR * processor_count(self._device)
+        processors = processor_count(self._device)
+        rate_blocks, pixel_blocks = _RATE_BLOCKS * processors, _PIXEL_BLOCKS * processors
         grids, pixels, latents = network.grids, self.objective.pixels, self._latent_count
         starts = self._starts
         rate_weights = starts["filters"] - starts["rate.0"]
         pixel_weights = self._parameters.size - starts["hidden"]
-        partials, of_pixels_partials = (
-            xp.zeros((blocks, weights), dtype="float32")
-            for weights in (rate_weights, pixel_weights)
-        )
-        bits, squares = xp.zeros(blocks), xp.zeros(blocks)
+        partials = xp.zeros((rate_blocks, rate_weights), dtype="float32")
+        of_pixels_partials = xp.zeros((pixel_blocks, pixel_weights), dtype="float32")
+        bits, squares = xp.zeros(rate_blocks), xp.zeros(pixel_blocks)
         grid_table, levels = xp.asarray(layout.grids), xp.asarray(layout.levels)
         parameters = self._parameters
         weights, filters = parameters[latents:], parameters[starts["filters"] :]
@@ -184,14 +186,14 @@ class CudaLatentEngine:
         }
         rate_constants = {
             "WEIGHTS": rate_weights,
-            "BLOCKS": blocks,
+            "BLOCKS": rate_blocks,
             "FLOOR": f"{PROBABILITY_FLOOR}f",
             "LEAST_SCALE": f"({LEAST_LOG_SCALE}f)",
             "LARGEST_SCALE": f"{LARGEST_LOG_SCALE}f",
         }
         pixel_constants = {
             "WEIGHTS": pixel_weights,
-            "BLOCKS": blocks,
+            "BLOCKS": pixel_blocks,
             "ERROR_SCALE": f"{_ERROR_SCALE}f",
         }
         step_constants = {
@@ -203,8 +205,8 @@ class CudaLatentEngine:
             "EPSILON": adam.epsilon,
             "RATE_WEIGHTS": rate_weights,
             "PIXEL_WEIGHTS": pixel_weights,
-            "RATE_BLOCKS": blocks,
-            "PIXEL_BLOCKS": blocks,
+            "RATE_BLOCKS": rate_blocks,
+            "PIXEL_BLOCKS": pixel_blocks,
         }
         rate = compile_module("latents/rate.cu", shared | rate_constants)
         of_pixels = compile_module("latents/pixels.cu", shared | pixel_constants)
@@ -220,9 +222,17 @@ class CudaLatentEngine:
         )
         self._rate = Launch(
             rate.get_function("rate"),
-            (blocks,),
+            (rate_blocks,),
             (
-                *(grid_table, self._latents, weights, self._planes, plane, self._features),
+                *(
+                    grid_table,
+                    self._latents,
+                    weights,
+                    self._planes,
+                    plane,
+                    self._own,
+                    self._features,
+                ),
                 *(partials, bits, np.int32(layout.pieces)),
             ),
             _WARP_THREADS,
@@ -254,7 +264,7 @@ class CudaLatentEngine:
             ),
             Launch(
                 of_pixels.get_function("pixels"),
-                (blocks,),
+                (pixel_blocks,),
                 (
                     *(self._enlarged, self._image, parameters[starts["hidden"] :]),
                     *(parameters[starts["output"] :], self._of_pixels, of_pixels_partials),
@@ -268,7 +278,15 @@ class CudaLatentEngine:
             steps.get_function("update_latents"),
             per_latent,
             (
-                *(grid_table, *now, self._planes, plane, self._features, self._of_pixels),
+                *(
+                    grid_table,
+                    *now,
+                    self._planes,
+                    plane,
+                    self._own,
+                    self._features,
+                    self._of_pixels,
+                ),
                 *(self._of_latents, self._derivatives, parameters, *self._moments),
                 np.int64(latents),
             ),

@@ -17,10 +17,32 @@
 #define DEPTH (HIDDEN + COLUMNS)
 #define PAIRS ((COLUMNS + 1) / 2)
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+// What a lane needs of 16 pixels, loaded while those before are computed.
+struct Piece {
+    Values<1> inputs;
+    float targets[2][2];
+
+    __device__ __forceinline__ void load(const unsigned int* enlarged, const float* image,
+                                         long long piece, long long end, long long count) {
+        const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const long long place = 16 * piece + g + 8 * h;
+            const bool is_there = piece < end && place < count;
+            inputs.words[0][h] = is_there && t < PAIRS ? enlarged[t * count + place] : 0u;
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                targets[h][i] = is_there && 2 * t + i < CHANNELS
+                                    ? image[(2 * t + i) * count + place]
+                                    : 0.0f;
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
     pixels(const unsigned int* __restrict__ enlarged, const float* __restrict__ image,
            const float* __restrict__ hidden_matrix, const float* __restrict__ output_matrix,
-           float2* __restrict__ gradients, float* __restrict__ partials,
+           unsigned int* __restrict__ gradients, float* __restrict__ partials,
            double* __restrict__ all_squares, long long count) {
     __shared__ float sums_of_block[WEIGHTS];
     __shared__ double squares_of_warps[WARPS];
@@ -46,27 +68,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     double squares = 0.0;
     const long long pieces = (count + 15) / 16, per_block = (pieces + BLOCKS - 1) / BLOCKS;
     const long long first = blockIdx.x * per_block, end = min(pieces, first + per_block);
+    Piece next;
+    next.load(enlarged, image, first + warp, end, count);
     for (long long piece = first + warp; piece < end; piece += WARPS) {
-        const long long places[2] = {16 * piece + g, 16 * piece + g + 8};
-        Values<1> inputs;
+        const Piece now = next;
+        next.load(enlarged, image, piece + WARPS, end, count);
+        const Values<1>& inputs = now.inputs;
+        Values<TILES> hidden, of_sums;
+        Sums<TILES> sums;
+        sums.clear();
+        add_products(sums, inputs, hidden_forward);
+        const __half2 zero = __float2half2_rn(0.0f);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const bool is_there = places[h] < count && t < PAIRS;
-            inputs.words[0][h] = is_there ? enlarged[t * count + places[h]] : 0u;
-        }
-        Values<TILES> hidden;
-        {
-            Sums<TILES> sums;
-            sums.clear();
-            add_products(sums, inputs, hidden_forward);
+        for (int j = 0; j < TILES; ++j)
 #pragma unroll
-            for (int j = 0; j < TILES; ++j)
-#pragma unroll
-                for (int h = 0; h < 2; ++h) {
-                    const float low = sums.numbers[j][2 * h], high = sums.numbers[j][2 * h + 1];
-                    hidden.words[j][h] = packed(fmaxf(low, 0.0f), fmaxf(high, 0.0f));
-                }
-        }
+            for (int h = 0; h < 2; ++h)
+                hidden.words[j][h] = word_of(__hmax2(
+                    __floats2half2_rn(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]), zero));
         Sums<1> out;
         out.clear();
         add_products(out, hidden, output_forward);
@@ -78,41 +96,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
             float error[2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const int channel = 2 * t + i;
-                const bool is_there = channel < CHANNELS && places[h] < count;
-                const float target = is_there ? image[channel * count + places[h]] : 0.0f;
-                error[i] = is_there ? out.numbers[0][2 * h + i] - target : 0.0f;
+                const bool is_there = 2 * t + i < CHANNELS && 16 * piece + g + 8 * h < count;
+                error[i] = is_there ? out.numbers[0][2 * h + i] - now.targets[h][i] : 0.0f;
                 squares += error[i] * error[i];
             }
             errors.words[0][h] = packed(ERROR_SCALE * error[0], ERROR_SCALE * error[1]);
         }
 
-        Values<TILES> of_sums;
-        {
-            Sums<TILES> sums;
-            sums.clear();
-            add_products(sums, errors, of_outputs);
+        sums.clear();
+        add_products(sums, errors, of_outputs);
 #pragma unroll
-            for (int j = 0; j < TILES; ++j)
+        for (int j = 0; j < TILES; ++j)
 #pragma unroll
-                for (int h = 0; h < 2; ++h) {
-                    const float2 value = unpacked(hidden.words[j][h]);
-                    of_sums.words[j][h] =
-                        packed(value.x > 0.0f ? sums.numbers[j][2 * h] : 0.0f,
-                               value.y > 0.0f ? sums.numbers[j][2 * h + 1] : 0.0f);
-                }
-        }
+            for (int h = 0; h < 2; ++h)
+                of_sums.words[j][h] = packed(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]) &
+                                      __hgt2_mask(halves_of(hidden.words[j][h]), zero);
         Sums<1> of_inputs;
         of_inputs.clear();
         add_products(of_inputs, of_sums, of_hidden);
         add_products(of_inputs, errors, direct_backward);
 #pragma unroll
         for (int h = 0; h < 2; ++h)
-            if (places[h] < count && 2 * t < GRIDS)
-                gradients[t * count + places[h]] =
-                    make_float2(of_inputs.numbers[0][2 * h], of_inputs.numbers[0][2 * h + 1]);
+            if (16 * piece + g + 8 * h < count && 2 * t < GRIDS)
+                gradients[t * count + 16 * piece + g + 8 * h] =
+                    packed(of_inputs.numbers[0][2 * h], of_inputs.numbers[0][2 * h + 1]);
 
-        const Values<1> turned_inputs = turned(inputs), turned_errors = turned(errors);
+        const Values<1> turned_inputs = turned(inputs);
+        const Values<1> turned_errors = turned(errors);
         hidden_gradient.add(turned(of_sums), turned_inputs);
         output_gradient.add(turned(hidden), turned_errors);
         direct_gradient.add(turned_inputs, turned_errors);

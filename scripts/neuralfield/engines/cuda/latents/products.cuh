@@ -34,13 +34,16 @@ struct Factor {
     unsigned int words[OUT][INTO];
 };
 
-__device__ __forceinline__ unsigned int packed(float low, float high) {
-    const __half2 both = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const unsigned int*>(&both);
+__device__ __forceinline__ unsigned int word_of(__half2 halves) {
+    return *reinterpret_cast<const unsigned int*>(&halves);
 }
 
-__device__ __forceinline__ float2 unpacked(unsigned int word) {
-    return __half22float2(*reinterpret_cast<const __half2*>(&word));
+__device__ __forceinline__ __half2 halves_of(unsigned int word) {
+    return *reinterpret_cast<const __half2*>(&word);
+}
+
+__device__ __forceinline__ unsigned int packed(float low, float high) {
+    return word_of(__floats2half2_rn(low, high));
 }
 
 // Loads a matrix of `outputs` rows with `inputs` columns each, `stride` apart, as the right factor of
@@ -78,7 +81,7 @@ __device__ __forceinline__ void load_backward(Factor<INTO, OUT>& factor, const f
 
 __device__ __forceinline__ void add_short_product(float* sums, unsigned int a0, unsigned int a1,
                                                   unsigned int b) {
-    asm volatile(
+    asm(
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
         "{%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
@@ -113,9 +116,9 @@ __device__ __forceinline__ Values<TILES> turned(const Values<TILES>& values) {
     for (int j = 0; j < TILES; ++j)
 #pragma unroll
         for (int h = 0; h < 2; ++h)
-            asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-                         : "=r"(result.words[j][h])
-                         : "r"(values.words[j][h]));
+            asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                : "=r"(result.words[j][h])
+                : "r"(values.words[j][h]));
     return result;
 }
 

@@ -2,9 +2,9 @@
 // Reference: `LatentNetwork.distributions` and `laplace_bits`.
 //
 // A warp treats pieces of 16 latents of a row. The gradients of the bits for the inputs of latent n
-// are stored in planes, plane c for input c; the gradient for a latent is the sum of numbers of
-// several planes, which `update_latents` adds up. Gradients for coarser grids are added up along the
-// row of the piece first.
+// are stored in planes, plane p for inputs 2 p and 2 p + 1; the gradient for a latent is the sum of
+// numbers of several planes, which `update_latents` adds up. Gradients for coarser grids are added up
+// along the row of the piece first.
 //
 // Constants: WEIGHTS (of the rate model), BLOCKS, FLOOR, LEAST_SCALE, LARGEST_SCALE.
 
@@ -40,45 +40,44 @@ __device__ __forceinline__ Bits laplace(float latent, float mean, float log_scal
             is_inside ? -by_share * by_decay * decay * ln_2 : 0.0f};
 }
 
-// outputs = relu(weights * values) + values; bit 4 j + i of the result: whether number [j][i] of the
-// sums is positive.
-__device__ __forceinline__ unsigned int apply_layer(const Values<TILES>& values,
-                                                    const Factor<TILES, TILES>& weights,
-                                                    Values<TILES>& outputs) {
+// outputs = relu(weights * values) + values; `positive` has ones for the positive sums.
+__device__ __forceinline__ void apply_layer(const Values<TILES>& values,
+                                            const Factor<TILES, TILES>& weights,
+                                            Values<TILES>& outputs, Values<TILES>& positive) {
     Sums<TILES> sums;
     sums.clear();
     add_products(sums, values, weights);
-    unsigned int positive = 0;
+    const __half2 zero = __float2half2_rn(0.0f);
 #pragma unroll
     for (int j = 0; j < TILES; ++j)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const float low = sums.numbers[j][2 * h], high = sums.numbers[j][2 * h + 1];
-            const float2 before = unpacked(values.words[j][h]);
-            positive |= (unsigned(low > 0.0f) | unsigned(high > 0.0f) << 1) << (4 * j + 2 * h);
-            outputs.words[j][h] = packed(fmaxf(low, 0.0f) + before.x, fmaxf(high, 0.0f) + before.y);
+            const __half2 sum =
+                __floats2half2_rn(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]);
+            positive.words[j][h] = __hgt2_mask(sum, zero);
+            outputs.words[j][h] =
+                word_of(__hadd2(__hmax2(sum, zero), halves_of(values.words[j][h])));
         }
-    return positive;
 }
 
 // Returns the gradients for a layer's sums, from those for its outputs.
-__device__ __forceinline__ Values<TILES> masked(const Sums<TILES>& sums, unsigned int positive) {
+__device__ __forceinline__ Values<TILES> masked(const Sums<TILES>& sums,
+                                                const Values<TILES>& positive) {
     Values<TILES> result;
 #pragma unroll
     for (int j = 0; j < TILES; ++j)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const unsigned int bits = positive >> (4 * j + 2 * h);
-            result.words[j][h] = packed(bits & 1 ? sums.numbers[j][2 * h] : 0.0f,
-                                        bits & 2 ? sums.numbers[j][2 * h + 1] : 0.0f);
-        }
+        for (int h = 0; h < 2; ++h)
+            result.words[j][h] = packed(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]) &
+                                 positive.words[j][h];
     return result;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
     rate(const Grid* __restrict__ all_grids, const float* __restrict__ latents,
-         const float* __restrict__ weights, float* __restrict__ planes, long long plane,
-         float* __restrict__ features, float* __restrict__ partials, double* __restrict__ all_bits,
+         const float* __restrict__ weights, unsigned int* __restrict__ planes, long long plane,
+         float* __restrict__ own_gradient, float* __restrict__ features,
+         float* __restrict__ partials, double* __restrict__ all_bits,
          int pieces) {
     __shared__ Grid grids[GRIDS];
     __shared__ float sums_of_block[WEIGHTS];
@@ -89,7 +88,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     for (int i = threadIdx.x; i < WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
     __syncthreads();
 
-    const float *const w1 = weights, *const w2 = w1 + INPUTS * COLUMNS, *const w3 = w2 + INPUTS * COLUMNS;
+    const float *const w1 = weights, *const w2 = w1 + INPUTS * COLUMNS;
+    const float* const w3 = w2 + INPUTS * COLUMNS;
     Factor<TILES, TILES> forward1, forward2, backward1, backward2;
     Factor<TILES, 1> forward3;
     Factor<1, TILES> backward3;
@@ -102,7 +102,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     for (int k = 0; k < TILES; ++k) {  // all lanes get the mean as first value, and the scale
         const int in = 8 * k + 2 * t;
         const float* const row = w3 + (g & 1) * COLUMNS;
-        forward3.words[0][k] = packed(in < COLUMNS ? row[in] : 0.0f, in + 1 < COLUMNS ? row[in + 1] : 0.0f);
+        forward3.words[0][k] =
+            packed(in < COLUMNS ? row[in] : 0.0f, in + 1 < COLUMNS ? row[in + 1] : 0.0f);
     }
 
     MatrixGradient<TILES, TILES> gradient1, gradient2;
@@ -111,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     gradient2.clear();
     gradient3.clear();
     double bits = 0.0;
+    int row = -1, starts[TILES][2];  // of the current row of latents, where inputs come from
     const int per_block = (pieces + BLOCKS - 1) / BLOCKS, first = blockIdx.x * per_block;
     const int end = min(pieces, first + per_block);
     for (int piece = first + warp; piece < end; piece += WARPS) {
@@ -118,36 +120,47 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         while (k + 1 < GRIDS && piece >= int(grids[k + 1].first_piece)) ++k;
         const Grid& grid = grids[k];
         const int in_grid = piece - int(grid.first_piece), per_row = int(grid.pieces);
-        const int y = in_grid / per_row, x = (in_grid - y * per_row) * 16, columns = int(grid.columns);
+        const int y = in_grid / per_row, x = (in_grid - y * per_row) * 16;
+        const int columns = int(grid.columns);
         const long long here = grid.start + (long long)y * grid.stride + x;
 
+        if (row != piece - x / 16) {
+            row = piece - x / 16;
+#pragma unroll
+            for (int j = 0; j < TILES; ++j)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int input = 8 * j + 2 * t + i, up = input - NEIGHBOURS + 1;
+                    const long long start = here - x;
+                    if (input < NEIGHBOURS)
+                        starts[j][i] = int(start + offsets[input][0] * grid.stride +
+                                           offsets[input][1]);
+                    else if (up <= FEATURES && k + up < GRIDS)
+                        starts[j][i] = int(grids[k + up].start + (y >> up) * grids[k + up].stride);
+                    else
+                        starts[j][i] = -1;
+                }
+        }
         Values<TILES> inputs;
 #pragma unroll
         for (int j = 0; j < TILES; ++j) {
             float found[2][2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const int input = 8 * j + 2 * t + i;
-                long long at = 0;
-                int shift = 31;
-                if (input < NEIGHBOURS) {
-                    at = here + offsets[input][0] * grid.stride + offsets[input][1];
-                    shift = 0;
-                } else if (input < INPUTS && k + input - NEIGHBOURS + 1 < GRIDS) {
-                    shift = input - NEIGHBOURS + 1;
-                    const Grid& coarse = grids[k + shift];
-                    at = coarse.start + (long long)(y >> shift) * coarse.stride + (x >> shift);
-                }
+                const int input = 8 * j + 2 * t + i, shift = max(0, input - NEIGHBOURS + 1);
+                const bool is_there = starts[j][i] >= 0;
 #pragma unroll
-                for (int h = 0; h < 2; ++h) found[h][i] = latents[at + ((g + 8 * h) >> shift)];
-                if (input >= INPUTS) found[0][i] = found[1][i] = input == INPUTS ? 1.0f : 0.0f;
+                for (int h = 0; h < 2; ++h) {
+                    found[h][i] = input == INPUTS ? 1.0f : 0.0f;
+                    if (is_there) found[h][i] = latents[starts[j][i] + ((x + g + 8 * h) >> shift)];
+                }
             }
 #pragma unroll
             for (int h = 0; h < 2; ++h) inputs.words[j][h] = packed(found[h][0], found[h][1]);
         }
-        Values<TILES> hidden1, hidden2;
-        const unsigned int positive1 = apply_layer(inputs, forward1, hidden1);
-        const unsigned int positive2 = apply_layer(hidden1, forward2, hidden2);
+        Values<TILES> hidden1, hidden2, positive1, positive2;
+        apply_layer(inputs, forward1, hidden1, positive1);
+        apply_layer(hidden1, forward2, hidden2, positive2);
         Sums<1> out;
         out.clear();
         add_products(out, hidden2, forward3);
@@ -159,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                                  out.numbers[0][is_second ? 3 : 1]);
         if (is_own) {
             bits += of_latent.bits;
-            planes[NEIGHBOURS * plane + here + own] = of_latent.by_latent;
+            own_gradient[here + own] = of_latent.by_latent;
         }
         const unsigned int word = is_own ? packed(-of_latent.by_latent, of_latent.by_log_scale) : 0u;
         const unsigned int next = __shfl_down_sync(~0u, word, 1);
@@ -180,16 +193,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         add_products(gradient, of_sums1, backward1);
 
 #pragma unroll
-        for (int j = 0; j < TILES; ++j)
+        for (int j = 0; j < TILES; ++j) {
+            if (8 * j + 2 * t < NEIGHBOURS) {
+                unsigned int* const target = planes + (4 * j + t) * plane + here;
+                const float(&of)[4] = gradient.numbers[j];
+                if (x + g < columns) target[g] = packed(of[0], of[1]);
+                if (x + g + 8 < columns) target[g + 8] = packed(of[2], of[3]);
+            }
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const int input = 8 * j + 2 * t + i;
                 float low = gradient.numbers[j][i], high = gradient.numbers[j][2 + i];
-                if (input < NEIGHBOURS) {
-                    float* const target = planes + input * plane + here;
-                    if (x + g < columns) target[g] = low;
-                    if (x + g + 8 < columns) target[g + 8] = high;
-                }
                 if (8 * j + 7 < NEIGHBOURS || 8 * j >= INPUTS) continue;  // no feature in this tile
                 // sums over 2, 4, 8 and 16 positions: all lanes take part, and features store theirs
                 const int up = input - NEIGHBOURS + 1;
@@ -212,6 +226,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                     if (up < 4 && x + g + 8 < columns) target[(g + 8) >> up] = high;
                 }
             }
+        }
     }
 
     for (int distance = 16; distance > 0; distance /= 2)

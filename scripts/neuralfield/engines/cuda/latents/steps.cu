@@ -4,6 +4,8 @@
 // Constants: LATENT_SCALE, BETA1, BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, RATE_WEIGHTS,
 // PIXEL_WEIGHTS (without filters), RATE_BLOCKS, PIXEL_BLOCKS.
 
+#include <cuda_fp16.h>
+
 #include "grids.cuh"
 
 #define THREADS 256
@@ -72,13 +74,16 @@ __device__ __forceinline__ void move(float* parameter, float* moment1, float* mo
 
 // Adds up the gradients of the bits for a latent.
 __device__ __forceinline__ float gradient_of_bits(const Grid* grids, const Place& place,
-                                                  const float* planes, long long plane,
+                                                  const __half* planes, long long plane,
+                                                  const float* own_gradient,
                                                   const float* features) {
-    float sum = planes[NEIGHBOURS * plane + place.latent];
+    float sum = own_gradient[place.latent];
     const long long stride = grids[place.k].stride;
 #pragma unroll
     for (int input = 0; input < NEIGHBOURS; ++input)
-        sum += planes[input * plane + place.latent - offsets[input][0] * stride - offsets[input][1]];
+        sum += __half2float(
+            planes[2 * (input / 2 * plane + place.latent - offsets[input][0] * stride -
+                        offsets[input][1]) + input % 2]);
 #pragma unroll
     for (int up = 1; up <= FEATURES; ++up) {
         const int finer = place.k - up;
@@ -93,8 +98,9 @@ __device__ __forceinline__ float gradient_of_bits(const Grid* grids, const Place
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     update_latents(const Grid* __restrict__ grids, const Step* __restrict__ steps,
-                   const int* __restrict__ step, const float* __restrict__ planes, long long plane,
-                   const float* __restrict__ features, const float2* __restrict__ of_pixels,
+                   const int* __restrict__ step, const __half* __restrict__ planes, long long plane,
+                   const float* __restrict__ own_gradient, const float* __restrict__ features,
+                   const __half2* __restrict__ of_pixels,
                    const float* __restrict__ of_latents, const float* __restrict__ derivatives,
                    float* __restrict__ parameters, float* __restrict__ moments1,
                    float* __restrict__ moments2, long long count) {
@@ -102,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Step now = steps[*step];
     if (parameter >= count || now.temperature == 0.0f) return;
     const Place place = place_of(grids, parameter);
-    const float by_pixels = place.k == 0 ? of_pixels[parameter].x : of_latents[parameter];
-    const float by_bits = gradient_of_bits(grids, place, planes, plane, features);
+    const float by_pixels = place.k == 0 ? __low2float(of_pixels[parameter]) : of_latents[parameter];
+    const float by_bits = gradient_of_bits(grids, place, planes, plane, own_gradient, features);
     const float gradient = now.pixel_scale * by_pixels + now.bit_scale * by_bits;
     move(parameters + parameter, moments1 + parameter, moments2 + parameter,
          derivatives[parameter] * gradient, now);
