@@ -13,6 +13,7 @@ from neuralfield.system.provenance import require_finished, require_same_trainin
 from neuralfield.tasks.classifier.classifier_model import ClassifierModel
 from neuralfield.tasks.classifier.classifier_task import ClassifierTask
 from neuralfield.tasks.classifier.labelled import read_labelled
+from neuralfield.tasks.classifier.measures import by_class, confusion
 
 
 def main(
@@ -65,27 +66,6 @@ def main(
     numbers["parameters"] = trained["parameters"]
     write_csv(predictions, ("held_out", "picture", "label", "predicted", "probability"), rows)
     write_metrics(metrics, numbers, trained, beside=[predictions], allow_nan=True)
-
-
-def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Count how often each class (row) was predicted as each class (column)."""
-    both = np.bincount(labels * classes + predicted, minlength=classes**2)
-    return both.reshape(classes, classes)
-
-
-def by_class(counts: np.ndarray) -> list[dict[str, Any]]:
-    """Return recall and precision of each class from `confusion`; None if they are undefined."""
-    shown, predicted, right = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
-    return [
-        {
-            "label": label,
-            "pictures": int(shown[label]),
-            "right": int(right[label]),
-            "recall": float(right[label] / shown[label]) if shown[label] else None,
-            "precision": float(right[label] / predicted[label]) if predicted[label] else None,
-        }
-        for label in range(len(counts))
-    ]
 
 
 if __name__ == "__main__":

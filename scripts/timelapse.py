@@ -9,7 +9,7 @@ from entry.job import run_job
 from neuralfield.images import read_made_image
 from neuralfield.images.image import MODES
 from neuralfield.images.metrics import as_seen, finite_db, psnr_db
-from neuralfield.images.timelapse import label_frame, to_frame, write_timelapse
+from neuralfield.images.timelapse import choose_steps, label_frame, to_frame, write_timelapse
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import select_device
@@ -17,7 +17,7 @@ from neuralfield.system.errors import CheckpointError
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
-from neuralfield.training.history import History, nearest_measured, read_history
+from neuralfield.training.history import nearest_measured, read_history
 
 MOST_SAMPLES = 2
 """Maximum number of samples per pixel of a frame: more would take minutes without a visible
@@ -68,9 +68,11 @@ def main(
         values = render(
             snapshot, width, height, samples=samples, only_edges=True, device=place, threads=threads
         )
+        reached_db = final_psnr_db if step == last_step else None
+        if reached_db is None:
+            reached_db = nearest_measured(learning, step)
         frame = to_frame(values)
-        text = label_of(step, learning, final_psnr_db if step == last_step else None)
-        return label_frame(frame, text) if label else frame
+        return label_frame(frame, f"step {step:,}  {reached_db:.1f} dB") if label else frame
 
     # frames are rendered once for all formats, while earlier frames are written
     renderer = ThreadPoolExecutor(1)
@@ -89,27 +91,6 @@ def step_of(finished: Trained, path: Path) -> int:
     if type(step) is not int or step < 0:
         raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
     return step
-
-
-def choose_steps(available: list[int], count: int) -> list[int]:
-    """Choose up to `count` of the sorted steps, evenly spaced in their logarithm.
-
-    >>> choose_steps([0, 1, 2, 5, 10, 20, 50, 100], 4)
-    [0, 5, 20, 100]
-    """
-    if count >= len(available):
-        return available
-    positions = np.log1p(available)
-    wanted = np.linspace(positions[0], positions[-1], max(count, 2))
-    nearest = np.abs(positions[None, :] - wanted[:, None]).argmin(axis=1)
-    return [available[index] for index in np.unique(nearest)]
-
-
-def label_of(step: int, learning: History, measured_db: float | None = None) -> str:
-    """Return a label with the step and its PSNR, by default that of the nearest history row."""
-    if measured_db is None:
-        measured_db = nearest_measured(learning, step)
-    return f"step {step:,}  {measured_db:.1f} dB"
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
 """Train the networks of a batch of a sweep together."""
 
-import fcntl
-import json
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
 from entry.training import JobConditions, ProgressLog
-from neuralfield.system.files import storage_errors
+from neuralfield.system.files import append_json_line
 from neuralfield.tasks.image_fit import read_task
 from neuralfield.training.fit import fit
 
@@ -34,7 +30,7 @@ def main(
     """
     training = networks[0]["training"]
     conditions = JobConditions(training, threads)
-    write_line(models[0].parents[2] / "batches.jsonl", line)
+    append_json_line(models[0].parents[2] / "batches.jsonl", line)
     name = f"batch {line['batch']} of {len(models)}"
     progress = ProgressLog(name, log_path)
     progress.file.steps = training["steps"]
@@ -57,21 +53,6 @@ def main(
         )
         trainings.append(run)
     fit(trainings, min(conditions.cores, len(networks)))
-
-
-def write_line(path: Path, line: Mapping[str, Any]) -> None:
-    """Append a line to a ledger, unless it has the line; replace an incomplete last line."""
-    text = f"{json.dumps(line)}\n".encode()
-    with storage_errors(path, "cannot be written"), path.open("a+b") as file:
-        with suppress(OSError):  # without file locks, whole lines are still appended
-            fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        content = file.read()
-        if text not in content.splitlines(keepends=True):
-            file.truncate(content.rfind(b"\n") + 1)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 if __name__ == "__main__":

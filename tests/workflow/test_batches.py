@@ -10,7 +10,7 @@ from config.configuration import ImageNetwork, read_settings
 from config.sweeps import all_fields, expand
 from jobs.batches import arrange, read_ledger
 from neuralfield.system.errors import InputError
-from train_batch import write_line
+from neuralfield.system.files import append_json_line
 
 
 class SweepOfTwoImages:
@@ -49,7 +49,7 @@ class SweepOfTwoImages:
         self.path.parent.mkdir(exist_ok=True)
         for number, batch in enumerate(self.batches):
             if not numbers or number in numbers:
-                write_line(self.path, batch.line)
+                append_json_line(self.path, batch.line)
 
     def make(self, *names: str) -> None:
         """Train networks, given their short names; by default all of the batches."""

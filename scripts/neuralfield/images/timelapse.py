@@ -33,6 +33,20 @@ LABEL_HEIGHT = 1 / 20
 SMALLEST_LABEL_PX = 9
 
 
+def choose_steps(available: list[int], count: int) -> list[int]:
+    """Choose up to `count` of the sorted steps, evenly spaced in their logarithm.
+
+    >>> choose_steps([0, 1, 2, 5, 10, 20, 50, 100], 4)
+    [0, 5, 20, 100]
+    """
+    if count >= len(available):
+        return available
+    positions = np.log1p(available)
+    wanted = np.linspace(positions[0], positions[-1], max(count, 2))
+    nearest = np.abs(positions[None, :] - wanted[:, None]).argmin(axis=1)
+    return [available[index] for index in np.unique(nearest)]
+
+
 def write_timelapse(path: Path, frames: Iterable[np.ndarray], frames_per_second: float) -> None:
     """Write a time-lapse of frames, uint8 of equal shape (h, w, 3).
 

@@ -15,7 +15,7 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -215,3 +215,18 @@ def _sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in _CANNOT_SYNC:
             raise
+
+
+def append_json_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Append a line of JSON, unless the file has the line; replace an incomplete last line."""
+    text = f"{json.dumps(line)}\n".encode()
+    with storage_errors(path, "cannot be written"), path.open("a+b") as file:
+        with contextlib.suppress(OSError):  # without file locks, whole lines are still appended
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        content = file.read()
+        if text not in content.splitlines(keepends=True):
+            file.truncate(content.rfind(b"\n") + 1)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from reporting.embedded import most_detailed_box
+from neuralfield.images.detail import most_detailed_box
 from reporting.plots import Curve, inline_svg, learning_curves
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gather_tiles import joint_history
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.images.metrics import RunningMetrics, psnr_db, ssim
 from neuralfield.images.tiling import Tiling
@@ -15,6 +14,7 @@ from neuralfield.system.device import select_device
 from neuralfield.system.errors import CheckpointError
 from neuralfield.tasks.image.image_model import Model
 from neuralfield.tasks.image.mosaic import load_trained, load_trained_snapshot, save_mosaic
+from neuralfield.training.joint import joint_history
 
 CPU = select_device("cpu")
 TILING = Tiling(70, 50, 32, 8)
