@@ -16,10 +16,9 @@ are the images. Those against AVIF, and Cool-Chic on eight of the images, are me
 
 import argparse
 import importlib
-import io
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ from measuring.rate_curves import COOL_CHIC, PUBLISHED, Curve, bd_rate_percent, 
 from PIL import Image
 
 import neuralfield as nf
+from neuralfield.images.codecs import CODECS
 from neuralfield.images.metrics import psnr_db
 
 OURS = "ours"
@@ -44,32 +44,6 @@ class Coded(NamedTuple):
     psnr_db: float
     encoding_s: float
     decoding_s: float
-
-
-Encode = Callable[[Image.Image, float], bytes]
-
-
-def _by_pillow(format: str, **options: object) -> Encode:
-    """Return a function that encodes with Pillow, given an image and a quality."""
-
-    def encode(image: Image.Image, quality: float) -> bytes:
-        file = io.BytesIO()
-        image.save(file, format, quality=round(quality), **options)
-        return file.getvalue()
-
-    return encode
-
-
-CODECS: dict[str, tuple[Encode, tuple[float, ...]]] = {
-    "JPEG": (
-        _by_pillow("JPEG", optimize=True, progressive=True, subsampling="4:4:4"),
-        (10, 25, 50, 70, 85, 93, 97),
-    ),
-    "WebP": (_by_pillow("WEBP", method=6), (5, 30, 60, 80, 90, 96)),
-    "AVIF": (_by_pillow("AVIF", speed=3, subsampling="4:4:4"), (20, 35, 50, 65, 80, 90)),
-    "JPEG XL": (_by_pillow("JXL", effort=8), (10, 30, 50, 70, 85, 93)),
-}
-"""The other codecs: how they encode, and the qualities."""
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -108,7 +82,7 @@ def _is_available(name: str) -> bool:
 def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iterator[Coded]:
     """Encode an image at each quality, write the file, read and decode it."""
     levels = np.asarray(image)
-    qualities = arguments.lambdas if name == OURS else CODECS[name][1]
+    qualities = arguments.lambdas if name == OURS else CODECS[name].qualities
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "coded")
         for quality in qualities:
@@ -117,7 +91,7 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
                 how = {"lambda_": quality, "seconds": arguments.seconds, "steps": arguments.steps}
                 content = nf.encode(levels, **how).content
             else:
-                content = CODECS[name][0](image, quality)
+                content = CODECS[name].encode(image, quality)
             path.write_bytes(content)
             middle_s = time.monotonic()
             if name == OURS:

@@ -66,7 +66,7 @@ def spread(runs: Sequence[TableRow]) -> TableRow:
     """Return the number of runs, and mean and standard deviation (n - 1) of each measure."""
     row: TableRow = {"runs": len(runs)}
     for measure in MEASURES:
-        values = [run[measure] for run in runs if run[measure] is not None]
+        values = [run[measure] for run in runs if run.get(measure) is not None]
         row[f"{measure}_mean"] = fmean(values) if values else None
         row[f"{measure}_sd"] = stdev(values) if len(values) > 1 else None
     return row

@@ -6,8 +6,9 @@ import numpy as np
 
 from entry.job import run_job
 from entry.records import names_of, read_record, storage, write_metrics
-from evaluate import own_network, upscale_numbers
+from evaluate import own_network
 from neuralfield.images import Overview, PixelFile, read_facts, write_image
+from neuralfield.images.enlargements import upscale_numbers
 from neuralfield.images.metrics import RunningMetrics, as_seen
 from neuralfield.rendering.render import render_bands
 from neuralfield.system.device import select_device
@@ -64,7 +65,7 @@ def main(
         "wrong_pixels": measured.wrong_pixels if whole.mode == "bilevel" else None,
         **upscale_numbers({}),
         "tiles": tiling.count,
-        **storage(network.parameter_count, width, height),
+        **storage(2 * network.parameter_count, width, height),
         "parameters": network.parameter_count,
     }
     write_metrics(metrics, numbers, training)

@@ -13,7 +13,8 @@ from reporting.page import write_page
 from reporting.sweep_page import gather_sweeps
 
 KINDS = {kind: field.title for kind, field in FIELDS.items()} | {
-    "imported": "Imported weights, not trained here"
+    "imported": "Imported weights, not trained here",
+    "latents": "Latents and small networks that code the image in few bits",
 }
 
 

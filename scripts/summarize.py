@@ -12,7 +12,7 @@ COLUMNS = (
     *("upscale_width", "upscale_height", "upscale_psnr_db", "upscale_uncorrected_psnr_db"),
     *("upscale_lanczos_psnr_db", "upscale_bicubic_psnr_db"),
     *("upscale_back_projection_psnr_db", "upscale_two_tone_psnr_db", "upscale_best_filter"),
-    *("parameters", "residual_values", "bytes_16_bit", "bits_per_pixel"),
+    *("parameters", "residual_values", "stored_bytes", "bits_per_pixel"),
     *("steps", "train_seconds", "step_microseconds"),
     *("device", "engine", "precision", "random_seed"),
 )

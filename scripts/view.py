@@ -9,6 +9,7 @@ from neuralfield.system.files import write_atomically
 from neuralfield.system.provenance import measured
 from neuralfield.tasks.image.mosaic import load_trained
 from neuralfield.training.history import read_history
+from neuralfield.viewing.coded_page import coded_page
 from neuralfield.viewing.viewer_page import viewer_page
 
 
@@ -25,10 +26,13 @@ def main(
 ) -> None:
     """Write one HTML file that needs no other files and no internet access.
 
-    If `model` is a mosaic, `resized` is the reduced overview of the image. The redraw in
-    `comparison` is shown until the network has been evaluated, or instead of it. An imported
-    network has no `checkpoints` and `history`.
+    The page of a coded image contains it, and decodes it. If `model` is a mosaic, `resized` is the
+    reduced overview of the image. The redraw in `comparison` is shown until the network has been
+    evaluated, or instead of it. An imported network has no `checkpoints` and `history`.
     """
+    if model.suffix == ".nfz":
+        write_atomically(view, coded_page(model.read_bytes(), image).encode())
+        return
     page = viewer_page(
         load_trained(model),
         read_made_image(resized).values(),

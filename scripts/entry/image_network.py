@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from entry.records import read_record
 from neuralfield.fields import FieldSettings, ImageShape
-from neuralfield.images import read_facts, require_image
+from neuralfield.images import ImageData, read_facts, require_image
 from neuralfield.images.image import CHANNELS
 from neuralfield.images.image_facts import facts_of_tile
 from neuralfield.system.provenance import require_finished, require_same_training
@@ -47,6 +48,16 @@ def read_own(path: Path, facts_path: Path, field: Settings, training: Settings) 
         require_same_training(path, own.provenance, model.provenance, whose)
         require_finished(path, own.metadata, how.steps)
     return network
+
+
+def read_coded(path: Path, facts_path: Path) -> ImageData:
+    """Decode a coded image, which has to be that of the image that `facts_path` describes."""
+    # imported here, because it imports Numba, which takes time
+    from neuralfield.api.decoding import content_of, decoded
+
+    record = read_record(path.with_name("training.json"), path)
+    require_image(path, record.get("picture"), read_facts(facts_path), facts_path)
+    return decoded(*content_of(path))
 
 
 def _settings_of(

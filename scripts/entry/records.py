@@ -43,9 +43,9 @@ def names_of(folder: Path) -> dict[str, str]:
     return {key: name} if key else {"image": kind, "field": name}
 
 
-def storage(values: int, width: int, height: int) -> dict[str, float]:
-    """Return the size of a network's `values` in 16 bits each, and its bits per training pixel."""
-    return {"bytes_16_bit": 2 * values, "bits_per_pixel": 16 * values / (width * height)}
+def storage(size_bytes: int, width: int, height: int) -> dict[str, float]:
+    """Return the size of a file, or of a network in 16 bits, and its bits per training pixel."""
+    return {"stored_bytes": size_bytes, "bits_per_pixel": 8 * size_bytes / (width * height)}
 
 
 def write_metrics(

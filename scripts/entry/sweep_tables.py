@@ -6,7 +6,10 @@ from typing import Any
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import read_own_csv
 
-MEASURES = ("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters")
+MEASURES = (
+    *("psnr_db", "ssim", "upscale_psnr_db", "train_seconds", "parameters"),
+    *("stored_bytes", "bits_per_pixel"),
+)
 NAMES = (
     *("image", "field", "sweep", "base_field", "combination"),
     *("device", "engine", "precision", "upscale_best_filter"),

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import numpy as np
 from markupsafe import Markup
 
 from neuralfield.images import read_made_image
-from neuralfield.system.provenance import require_recorded
+from neuralfield.images.detail import most_detailed_box
+from neuralfield.system.input_files import read_own_csv
+from neuralfield.system.provenance import remedy_for, require_recorded
 from neuralfield.training.history import read_history
 from neuralfield.viewing.template import words_of
-from reporting.embedded import file_uri, most_detailed_box, overviews_and_crops, thumbnail_uri
+from reporting.embedded import file_uri, overviews_and_crops, thumbnail_uri
 from reporting.plots import Curve, inline_svg, learning_curves
 
 VIEWER = "viewer"
@@ -138,6 +141,8 @@ class ImageSection:
     networks: list[Network]  # in the order of the settings
     enlargements: list[Enlargement]  # empty if there is no larger source
     curves: list[tuple[str, Markup]]  # the label of the horizontal axis of a plot, and the plot
+    rates: Markup | None  # a plot of dB over bits, if an image was coded in few bits
+    codecs: dict[str, int]  # the numbers of the series colours of other codecs in this plot
 
     @property
     def title(self) -> str:
@@ -230,6 +235,7 @@ def _section(key: str, name: str, networks: list[Network]) -> ImageSection:
             for kind, path in plain.items()
         ],
         curves=_curves(key, networks),
+        **_rates(key, networks),
     )
 
 
@@ -249,6 +255,28 @@ def _curves(key: str, networks: list[Network]) -> list[tuple[str, Markup]]:
     return [plot("step", "steps"), plot("seconds", "seconds of training")] if trained else []
 
 
+def _rates(key: str, networks: list[Network]) -> dict[str, Any]:
+    """Return a plot of dB over bits, with the curves of other codecs, and their colours."""
+    paths = [network.comparison / "rates.csv" for network in networks]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        return {"rates": None, "codecs": {}}
+    table = read_own_csv(path, "the rates of codecs", remedy_for(path))
+    names, points = (
+        np.array(table["codec"]),
+        np.array([table["bits_per_pixel"], table["psnr_db"]], float),
+    )
+    unused = sorted({*range(COLOURS)} - {network.colour for network in networks})
+    codecs = dict(zip(dict.fromkeys(table["codec"]), [*unused, *range(COLOURS)], strict=False))
+    curves = [Curve(colour, *points[:, names == name]) for name, colour in codecs.items()]
+    for network in networks:
+        if bits := network.numbers.get("bits_per_pixel"):
+            point = np.array([bits]), np.array([network.numbers["psnr_db"]])
+            curves.append(Curve(network.colour, *point, marker="o"))
+    plot = inline_svg(learning_curves(curves, "bits per pixel"), f"{key}-rates")
+    return {"rates": plot, "codecs": codecs}
+
+
 def _in_words(name: str) -> str:
     """Return the label of a file of a network."""
     if name.startswith("pyramid"):
@@ -260,5 +288,6 @@ def _in_words(name: str) -> str:
         "render": f"{part} pixels",
         "crop": f"crop {part}",
         "timelapse": f"time-lapse, {suffix}",
+        "image": f"image, {suffix}",
     }
     return words.get(kind, "weights")

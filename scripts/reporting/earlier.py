@@ -6,6 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from entry.image_network import read_coded
 from entry.records import read_own_metrics
 from neuralfield.images import read_facts, require_image
 from neuralfield.system.checkpoint import load_arrays
@@ -20,7 +21,7 @@ _NUMBERS = (*SHOWN, "upscale_uncorrected_psnr_db", "residual_values")
 _TYPES = (int, float, dict, type(None))
 _FILES = (
     *("view.html", "pyramid*/index.html", "render_*.png", "crop_*.png", "timelapse.*"),
-    "model.safetensors",
+    *("model.safetensors", "image.nfz", "image.png"),
 )
 
 
@@ -44,9 +45,8 @@ def earlier_networks(results: Path, planned: Collection[Path]) -> list[Network]:
 
 def _read_valid(folder: Path) -> Network:
     """Read a network; raise an error if its files do not belong together, or to its image."""
-    metrics, history, model = (
-        folder / name for name in ("metrics.json", "history.csv", "model.safetensors")
-    )
+    names = ("metrics.json", "history.csv", "model.safetensors", "image.nfz")
+    metrics, history, model, coded = (folder / name for name in names)
     numbers = read_own_metrics(metrics, ("width", "height", *SHOWN))
     if not all(isinstance(numbers.get(key), _TYPES) for key in _NUMBERS):
         raise InputError(str(metrics), "no numbers", "a file written by neuralfield")
@@ -65,6 +65,10 @@ def _read_valid(folder: Path) -> Network:
     kind = None
     if "tiles" in numbers:
         require_recorded(folder / "mosaic.json", numbers, metrics)
+    elif coded.exists():
+        require_recorded(coded, numbers, metrics)
+        read_coded(coded, facts_path)
+        kind = "latents"
     else:
         require_recorded(model, numbers, metrics)
         _, description = load_arrays(model)

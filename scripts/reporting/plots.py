@@ -72,15 +72,16 @@ Draw = Callable[[Axes, Colours], None]
 
 @dataclass(frozen=True)
 class Curve:
-    """The learning curve of a network; `colour` is the number of a series."""
+    """A curve, or points with a marker; `colour` is the number of a series."""
 
     colour: int
     x: np.ndarray
     measured: np.ndarray
+    marker: str = ""
 
 
 def learning_curves(curves: Iterable[Curve], x_label: str, y_text: Formatter = DECIBELS) -> Draw:
-    """Return a plot of learning curves over a logarithmic axis.
+    """Return a plot of curves over a logarithmic axis.
 
     Points that are not finite, or whose `x` is not above zero, are left out.
     """
@@ -91,7 +92,8 @@ def learning_curves(curves: Iterable[Curve], x_label: str, y_text: Formatter = D
             shown = np.isfinite(curve.measured) & np.isfinite(curve.x) & (curve.x > 0)
             style: dict[str, Any] = {"linewidth": 2.2, "solid_joinstyle": "round"}
             colour = colours.series[curve.colour]
-            axes.plot(curve.x[shown], curve.measured[shown], color=colour, **style)
+            points = curve.x[shown], curve.measured[shown]
+            axes.plot(*points, marker=curve.marker, color=colour, **style)
         style_axes(axes, x_label, y_text, colours)
 
     return draw

@@ -84,6 +84,7 @@ _COLUMNS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "redraw": "{upscale_psnr_db:.2f} dB",
     "uncorrected": "{upscale_uncorrected_psnr_db:.2f} dB",
     "best filter": _best_filter,
+    "bits per pixel": "{bits_per_pixel:.3g}",
     "correct": "{accuracy:.1%}",
     "held-out correct": "{held_out_accuracy:.1%}",
     "error": "{rmse:.3g}",

@@ -71,7 +71,7 @@ def test_a_preset_takes_the_place_of_all_networks(written, name):
     settings = read(written)
     assert not settings["sweeps"]
     assert runs(settings) == [ImageNetwork("tiny", name), ImageNetwork("other", name)]
-    assert settings["fields"][name]["training"]["learning_rate"] > 0
+    assert settings["fields"][name]["training"]["steps"] > 0
 
 
 def test_only_presets_that_there_are(written):

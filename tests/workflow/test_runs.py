@@ -7,10 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from processes import wait_until
 from workspace import ROOT, Workspace, succeed_in
+
+import neuralfield as nf
 
 
 @pytest.mark.slow
@@ -96,3 +99,21 @@ def test_the_shipped_settings_and_profile_are_found(tmp_path: Path):
     messages = succeed_in(tmp_path, [*command, "--cores", "2", "-n"])
     assert "Using workflow specific profile" in messages
     assert "lion_cub, siren: train, " in messages
+
+
+@pytest.mark.slow
+def test_an_image_in_few_bits(workspace: Workspace):
+    """A coded image is decoded, shown, measured and reported beside networks and other codecs."""
+    workspace.settings["fields"] = {"small": {"type": "latents", "training": {"steps": 20}}}
+    workspace.succeed("--config", "target={lambda: 1e-4}")
+    folder = workspace.path("results/tiny/small")
+    numbers = json.loads((folder / "metrics.json").read_text())
+    content = (folder / "image.nfz").read_bytes()
+    assert numbers["stored_bytes"] == len(content)
+    assert numbers["bits_per_pixel"] == 8 * len(content) / (16 * 11)
+    with Image.open(folder / "image.png") as image:
+        assert image.size == (16, 11)
+        assert (nf.decode(content).levels() == np.asarray(image)).all()
+    assert "AVIF" in workspace.path("results/report.html").read_text()
+    assert workspace.planned("--config", "target={lambda: 1e-4}") == {}
+    assert "code_image" in workspace.planned("--config", "target={bytes: 300}")

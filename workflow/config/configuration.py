@@ -17,7 +17,7 @@ from config.precedence import (
     settings_without_effect,
     usual_networks,
 )
-from config.schema import read_schema, with_defaults
+from config.schema import OTHER_KINDS, read_schema, with_defaults
 from config.sources import COMMAND_LINE, ONE_FILE, Sources, WhereIs
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
 from config.wording import Problems, as_written, mistakes_in
@@ -73,6 +73,7 @@ def read_settings(config: Mapping[str, Any], sources: Sources = ONE_FILE) -> dic
     errors += adopt_own_image(written, sources, preset is not None, notes)
     notes += [] if own_image else leave_out_examples(written, sources)
     adopt_budget(written, given)
+    written |= {key: given[key] for key in ("target",) if key in given}  # in place of the file's
     let_the_command_line_win(written, sources)
     completed = written | usual_networks(written)
     errors += mistakes_in(completed, read_schema(), sources.where, whole=completed)
@@ -102,6 +103,10 @@ def _resolve(settings: dict[str, Any]) -> None:
         if "tiles" in image:
             size_px = image["tiles"]["size"]
             image["tiles"].setdefault("overlap", large_images.usual_overlap_px(size_px))
+    for field in settings["fields"].values():
+        if field["type"] == "latents":
+            field.setdefault("target", settings["target"])
+            field["training"] = settings["training"] | field.get("training", {})
     settings["automatic_learning_rates"] = []
     for name in trained_fields(settings):
         field = settings["fields"][name]
@@ -121,8 +126,8 @@ def runs(settings: Mapping[str, Any]) -> list[ImageNetwork]:
 
 
 def trained_fields(settings: Mapping[str, Any]) -> list[str]:
-    """Return the names of the networks that are trained here, not imported."""
-    return [name for name, field in settings["fields"].items() if field["type"] != "imported"]
+    """Return the names of the networks that are trained here and rendered at any size."""
+    return [name for name, f in settings["fields"].items() if f["type"] not in OTHER_KINDS]
 
 
 def _tidied(value: Any, key: str = "") -> Any:
@@ -183,7 +188,7 @@ def _disagreements(
         if field["type"] == "imported":
             where = where_is(("fields", name, "path"))
             yield from missing_file(field["path"], where, "a model.json")
-        else:
+        elif field["type"] not in OTHER_KINDS:
             place = partial(_training_place, name, own_keys[name], where_is)
             yield from outside_their_limits(field["training"], place)
     for name in settings["tables"]:

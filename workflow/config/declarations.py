@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from config.schema import CODING_KEYS, OTHER_KINDS
 from neuralfield.fields import FIELDS
 from neuralfield.system.settings import AUTO, Setting, settings_of
 from neuralfield.tasks.classifier.convolutional_network import ConvolutionalClassifier
@@ -66,6 +67,7 @@ def _schema(networks: Mapping[str, Any]) -> dict[str, Any]:
     for kind, network in FIELDS.items():
         own = {"type": {"const": kind}, **_properties(settings_of(network))}
         rules[kind] = {"properties": own | {"training": training}}
+    rules["changes_of_coding"]["properties"] = _references("training", CODING_KEYS)
     top["preset"] = {"enum": [*PRESETS]}
     top["fields"]["default"] = networks
     beside_image = [key for key in rules["image"]["properties"] if key not in ("path", "fields")]
@@ -73,7 +75,7 @@ def _schema(networks: Mapping[str, Any]) -> dict[str, Any]:
     for rule in (schema, *rules.values()):
         if "properties" in rule:
             rule |= {"type": "object", "additionalProperties": False}
-    kinds = [*FIELDS, "imported"]
+    kinds = [*FIELDS, *OTHER_KINDS]
     rules["field"] |= {
         "properties": {"type": {"enum": kinds}},
         "allOf": [

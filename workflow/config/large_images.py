@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from config.schema import OTHER_KINDS
 from config.sources import WhereIs
 from neuralfield.images import Header, read_header
 from neuralfield.images.tiling import Tile, Tiling
@@ -63,10 +64,11 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
             remedy = "remove one of the two; tiles are parts of the image as it is, at its own size"
             yield ConfigError(where(key), image[key], f"tiles without {key}", remedy)
     for field in image.get("fields", settings["fields"]):
-        if settings["fields"].get(field, {}).get("type") == "imported":
+        kind = settings["fields"].get(field, {}).get("type")
+        if kind in OTHER_KINDS:
             expected = "only fields that are trained by this workflow"
             remedy = "list those under `fields` of this image"
-            yield ConfigError(where("fields"), f"{field!r} is imported", expected, remedy)
+            yield ConfigError(where("fields"), f"{field!r} is of type {kind}", expected, remedy)
     size = image["tiles"]["size"]
     overlap = image["tiles"]["overlap"]
     if overlap > size // 3:

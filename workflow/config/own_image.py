@@ -19,7 +19,7 @@ TAKEN_NAMES = ("tables", "classifiers")
 _PRESETS = (
     "{path}: preset=line_art for a drawing and preset=quality for a photograph are better than the"
     " default networks, and take some minutes without a GPU; logs/{name}/resize.log says which"
-    " suits it."
+    " suits it. preset=small makes a small file of it."
 )
 
 

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from config.schema import read_schema
+from config.schema import CODING_KEYS, OTHER_KINDS, read_schema
 from config.sources import COMMAND_LINE, Sources, at, mapping
 from config.wording import as_written
 from neuralfield.tasks.image.presets import PRESETS, read_preset
@@ -126,17 +126,20 @@ def settings_without_effect(
                 f"{sources.where(('fields', name))} has no effect, because no image and"
                 " no sweep names this network; add it to the `fields` of an image."
             )
-    trainings = {name: fields[name]["training"] for name in used if "training" in fields[name]}
-    for key, value in mapping(written.get("training")).items() if trainings else ():
+    kinds = {name: fields[name]["type"] for name in used}
+    trainings = {name: fields[name]["training"] for name in used if kinds[name] not in OTHER_KINDS}
+    for key, value in mapping(written.get("training")).items():
         rule = schema["$defs"]["training"]["properties"][key]
         unmet = (
             f"{other}: {' or '.join(wanted)}"
             for other, wanted in rule.get("x-only-with", {}).items()
             if not any(training[other] in wanted for training in trainings.values())
         )
-        if value == rule.get("default"):
+        if value == rule.get("default") or ("latents" in kinds.values() and key in CODING_KEYS):
             continue
-        if condition := next(unmet, ""):
+        if not trainings:
+            reason = "no network is trained with it"
+        elif condition := next(unmet, ""):
             reason = f"no network is trained with {condition}"
         elif key == "steps" and all("budget" in training for training in trainings.values()):
             reason = "a budget determines the steps"

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from config.declarations import schema_text
-from config.schema import SCHEMA_PATH, read_schema, resolved
+from config.schema import OTHER_KINDS, SCHEMA_PATH, read_schema, resolved
 from neuralfield.fields import FIELDS
 from neuralfield.system.settings import any_of
 
@@ -104,7 +104,7 @@ def _list(heading: re.Match[str]) -> str:
 
 def _of_fields() -> Iterator[str]:
     """List the keys of all networks, with the meaning of a key where it is first needed."""
-    kinds: Rule = {"enum": [*FIELDS, "imported"], "description": "kind of network, see below"}
+    kinds: Rule = {"enum": [*FIELDS, *OTHER_KINDS], "description": "kind of network, see below"}
     yield from _listed({"type": kinds, **_keys("siren", *_OF_ALL_FIELDS)})
     listed: set[tuple[str, str]] = set()
     for kind, field in FIELDS.items():
@@ -114,8 +114,9 @@ def _of_fields() -> Iterator[str]:
             defaults = ", ".join(f"{key} {_default(rule)}" for key, rule in known.items())
             yield from _wrapped(f"  as above, by default: {defaults}", _COLUMNS - 4, "    ")
         yield from (f"  {line}" for line in _listed(others))
-    yield "imported: weights that are rendered and measured, but not trained"
-    yield from (f"  {line}" for line in _listed(_keys("imported")))
+    for kind, words in OTHER_KINDS.items():
+        yield f"{kind}: {words}"
+        yield from (f"  {line}" for line in _listed(_keys(kind)))
 
 
 def _listed(rules: Mapping[str, Rule]) -> Iterator[str]:
@@ -125,7 +126,7 @@ def _listed(rules: Mapping[str, Rule]) -> Iterator[str]:
         first, *others = _wrapped(_text(rule), _COLUMNS - 6 - width)
         yield f"{key:<{width}}{first}"
         yield from (" " * width + line for line in others)
-        if "properties" in resolved(rule) and rule["$ref"] != "#/$defs/changes_of_training":
+        if "properties" in resolved(rule) and "/changes_of_" not in rule["$ref"]:
             yield from (f"  {line}" for line in _listed(_keys(Path(rule["$ref"]).name)))
 
 
@@ -133,7 +134,7 @@ def _keys(name: str, *names: str) -> dict[str, Rule]:
     """Return the rules of some keys, or of those that set a rule apart from similar ones."""
     rules = read_schema()["$defs"]
     usual = rules[_USUAL[name]]["properties"] if name in _USUAL else {}
-    left_out = ("type", *_OF_ALL_FIELDS) if name in (*FIELDS, "imported") and not names else ()
+    left_out = ("type", *_OF_ALL_FIELDS) if name in (*FIELDS, *OTHER_KINDS) and not names else ()
     return {
         key: rule
         for key, rule in rules[name]["properties"].items()

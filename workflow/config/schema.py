@@ -10,6 +10,15 @@ import yaml
 
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas/config.schema.yaml"
 
+OTHER_KINDS = {
+    "latents": "the image in few bits, as a file image.nfz; see docs/codec.md",
+    "imported": "weights that are rendered and measured, but not trained",
+}
+"""Types under `fields` that are not in `neuralfield.fields.FIELDS`, in words."""
+
+CODING_KEYS = ("steps", "random_seed")
+"""The settings of a training that images coded in few bits have, too."""
+
 
 @cache
 def read_schema() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from config.schema import read_schema, resolved
+from config.schema import OTHER_KINDS, read_schema, resolved
 from config.sources import Place, WhereIs, at, mapping
 from neuralfield.system.errors import ConfigError, did_you_mean
 from neuralfield.system.settings import any_of, number_in_words
@@ -108,7 +108,7 @@ def _home(place: Place, key: str, whole: Mapping[str, Any]) -> Place:
     fields, images = mapping(whole.get("fields")), mapping(whole.get("images"))
     kinds = {name: str(at(field, ("type",))) for name, field in fields.items()}
     homes: dict[Place, str] = {}
-    if place[:1] == ("fields",) and len(place) == 2 and kinds[str(place[1])] != "imported":
+    if place[:1] == ("fields",) and len(place) == 2 and kinds[str(place[1])] not in OTHER_KINDS:
         homes = {(*place, "training"): "training"}
     elif not place or place[0] in sections:
         homes = {(section,): section for section in sections}

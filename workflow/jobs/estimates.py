@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from neuralfield.fields import FieldSettings, field_settings
+from neuralfield.fields import FIELDS, FieldSettings, field_settings
 from neuralfield.images.image import ImageShape
 from neuralfield.system.errors import NeuralfieldError
 from neuralfield.tasks.classifier.idx import read_idx_shape
@@ -42,6 +42,9 @@ THREAD_MEMORY_MB = 60
 
 PIXEL_BYTES = 4 * 4 * 6
 """Bytes of a pixel: six copies in float32 of an image with four values per pixel."""
+
+CODING_PIXEL_BYTES, CODING_STEP_S = 500, 4e-7
+"""Of coding an image: memory of a pixel, and seconds of a core for a pixel in a step."""
 
 VALUE_BYTES = 8 * 8
 """Bytes of each value of a layer: eight copies in float64 in the forward and backward passes."""
@@ -97,7 +100,7 @@ def image_pixels(image: Settings) -> int:
 
 def network_of(field: Settings) -> FieldSettings:
     """Return the settings of a network that a config describes."""
-    if field["type"] == "imported":  # its file may not exist yet
+    if field["type"] not in FIELDS:  # the file of imported weights may not exist yet
         field = read_preset("original")
     return field_settings({k: v for k, v in field.items() if k not in ("training", "output")})
 

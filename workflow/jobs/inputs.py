@@ -36,14 +36,20 @@ class Inputs:
         name = "mosaic.json" if wildcards.image in self.plan.tiled else "model.safetensors"
         return f"results/{{image}}/{{field}}/{name}"
 
+    def stored(self, wildcards: Any) -> str:
+        """Return the file of a coded image, or else what `trained` returns."""
+        is_coded = wildcards.field in self.plan.coded
+        return "results/{image}/{field}/image.nfz" if is_coded else self.trained(wildcards)
+
     def of_image(self, *, whole: str | None = None, tiled: str | None = None) -> InputFunction:
         """Return an input function for the file of an image trained as a whole, or in tiles."""
         return lambda wildcards: (tiled if wildcards.image in self.plan.tiled else whole) or []
 
     def learning(self, name: str) -> InputFunction:
-        """Return an input function for a file of a training; empty for imported weights."""
+        """Return an input function for a file of a training, or an empty one without this file."""
         file = f"results/{{image}}/{{field}}/{name}"
-        return lambda wildcards: [] if wildcards.field in self.plan.imported else file
+        without = self.plan.imported + self.plan.coded * (name == "checkpoints")
+        return lambda wildcards: [] if wildcards.field in without else file
 
     def lists_of_tiles(self, wildcards: Any) -> list[str]:
         """Return the paths of the file lists of all tiles of an image's network, row by row."""

@@ -80,6 +80,16 @@ class Needs:
         """Return the seconds of an image's training; its priority, so that the longest is first."""
         return estimates.field_s(*self._network(wildcards), threads, self.gpus(wildcards))
 
+    def coding_s(self, wildcards: Any, threads: int = 1) -> float:
+        """Return the seconds in which an image is coded in few bits."""
+        image, field = self._network(wildcards)
+        pixels = field["training"]["steps"] * estimates.image_pixels(image)
+        return estimates.CODING_STEP_S * pixels / threads
+
+    def coding_memory_mb(self, wildcards: Any) -> int:
+        pixels = estimates.image_pixels(self.plan.image_of(wildcards))
+        return estimates.memory_mb(estimates.CODING_PIXEL_BYTES * pixels)
+
     def _network(self, wildcards: Any) -> tuple[Settings, Settings]:
         return self.plan.image_of(wildcards), self.plan.network_of(wildcards)
 

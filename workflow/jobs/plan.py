@@ -10,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from config.configuration import ImageNetwork, runs, trained_fields
 from config.large_images import headers_and_tilings, tile_groups
+from config.schema import OTHER_KINDS
 from config.sweeps import Sweep, all_fields, all_runs
 from config.task_settings import size_name
 from jobs.tile_job import TileJob
@@ -41,7 +42,10 @@ class Plan:
         self.runs = self.single_runs + self.swept_runs
         # the fields that are trained here, and the others
         self.trained = set(trained_fields(self.config))
-        self.imported = [field for field in self.config["fields"] if field not in self.trained]
+        self.coded, self.imported = (
+            [name for name, field in self.config["fields"].items() if field["type"] == kind]
+            for kind in OTHER_KINDS
+        )
         # the images that are trained in tiles, with header and tiling, and the others
         self.tiled = headers_and_tilings(self.config["images"])
         self.whole = [name for name in self.config["images"] if name not in self.tiled]
@@ -179,8 +183,8 @@ class Plan:
         for run in self.runs:
             folder = f"results/{run.image}/{run.field}"
             files += [f"{folder}/metrics.json", f"{folder}/comparison"]
-            if run.field in self.imported:
-                files.append(f"{folder}/model.safetensors")
+            if run.field not in self.trained:
+                files += [f"{folder}/{name}" for name in self._files_of_other(run.field)]
                 continue
             if run.image in self.tiled:
                 files += training_products(folder, "mosaic.json")
@@ -188,9 +192,15 @@ class Plan:
             files += training_products(folder)
         return files + [path for job in self.tile_jobs for path in job.lists]
 
+    def _files_of_other(self, field: str) -> tuple[str, ...]:
+        """Return the names of the files of a coded image, or of imported weights."""
+        coded = ("image.nfz", "image.png", "history.csv", "training.json")
+        return coded if field in self.coded else ("model.safetensors",)
+
     def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])
-        return for_runs("results/{image}/{field}/{name}.png", runs, name=names)
+        networks = [run for run in runs if run.field not in self.coded]
+        return for_runs("results/{image}/{field}/{name}.png", networks, name=names)
 
     def timelapses(self, runs: Iterable[ImageNetwork]) -> list[str]:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
@@ -212,9 +222,10 @@ class Plan:
         """Return the names of the files that the report links to, by ``{image}/{field}``."""
         runs = self.single_runs
         models = [
-            f"results/{run.image}/{run.field}/model.safetensors"
+            f"results/{run.image}/{run.field}/{name}"
             for run in runs
             if run.image not in self.tiled
+            for name in self._files_of_other(run.field)[:2]
         ]
         found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
         pages = [*self.views(runs), *(f"{path}/index.html" for path in self.pyramids(runs))]

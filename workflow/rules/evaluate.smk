@@ -3,7 +3,7 @@
 
 rule evaluate:
     input:
-        model="results/{image}/{field}/model.safetensors",
+        model=INPUTS.stored,
         facts="results/{image}/picture.json",
         resized="results/{image}/resized.png",
         source=local(lambda wildcards: config["images"][wildcards.image]["path"]),

@@ -1,4 +1,4 @@
-# Networks: trained on an image, or imported from a model.json.
+# Networks: trained on an image, or imported from a model.json; and images coded in few bits.
 
 
 rule train:
@@ -80,6 +80,42 @@ for batch in BATCHES:
             f"Training {len(batch.runs)} networks together: {batch.runs[0].field} and others like it"
         script:
             f"{SCRIPTS}/train_batch.py"
+
+
+# The file of a coded image, by a training of its own; results/README.md
+rule code_image:
+    input:
+        resized="results/{image}/resized.png",
+        facts="results/{image}/picture.json",
+    output:
+        coded="results/{image}/{field}/image.nfz",
+        decoded="results/{image}/{field}/image.png",
+        history=shown("results/{image}/{field}/history.csv", "history"),
+        record="results/{image}/{field}/training.json",
+    log:
+        "logs/{image}/{field}/code_image.log",
+    benchmark:
+        "logs/{image}/{field}/code_image.benchmark.tsv"
+    wildcard_constraints:
+        image=one_of(PLAN.whole),
+        field=one_of(PLAN.coded),
+    priority: NEEDS.coding_s
+    conda:
+        "../envs/networks.yaml"
+    threads: NEEDS.all_cores
+    resources:
+        mem_mb=NEEDS.coding_memory_mb,
+        runtime=lambda wildcards, threads: estimates.minutes(NEEDS.coding_s(wildcards, threads)),
+    params:
+        target=INPUTS.of_network("target"),
+        training=lambda wildcards: {
+            key: PLAN.training_settings(wildcards)[key] for key in CODING_KEYS
+        },
+        version=VERSION,
+    message:
+        "Coding {wildcards.image} in few bits as {wildcards.field}"
+    script:
+        f"{SCRIPTS}/code_image.py"
 
 
 rule import_weights:

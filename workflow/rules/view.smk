@@ -6,7 +6,7 @@ VIEWER = SCRIPTS / "neuralfield/viewing/template"
 
 rule view:
     input:
-        model=INPUTS.trained,
+        model=INPUTS.stored,
         # `ancient`, because they change with the network; a change of the settings of `evaluate`
         # alone does not make the page again
         resized=ancient(lambda wildcards: PLAN.training_image(wildcards.image)),

@@ -25,7 +25,7 @@ from neuralfield.system.errors import (
 )
 from neuralfield.system.settings import AUTO, any_of, settings_of
 from neuralfield.tasks.image.image_task import ImageTask
-from neuralfield.tasks.image.presets import PRESETS, SUITABLE, read_preset
+from neuralfield.tasks.image.presets import FIT_PRESETS, SUITABLE, read_preset
 from neuralfield.tasks.image_fit import settings_for
 from neuralfield.tasks.table.samples import LARGEST_NUMBER
 from neuralfield.tasks.training_settings import (
@@ -225,7 +225,7 @@ def _network(field: str | Mapping[str, Any] | None, preset: str | None) -> dict[
         given = {"type": _USUAL_FIELD, **given}
         _require_known("field", given["type"], tuple(FIELDS))
         return given
-    _require_known("preset", preset, (*PRESETS, AUTO))
+    _require_known("preset", preset, (*FIT_PRESETS, AUTO))
     network = read_preset(preset)
     if given and given != {"type": network["type"]}:
         found = f"{preset!r} with the field {field!r}"

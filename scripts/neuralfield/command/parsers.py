@@ -12,7 +12,7 @@ from neuralfield import __version__
 from neuralfield.command.actions import decode, encode, enlarge, fit, info, render, trace, view
 from neuralfield.rendering.vectors.drawing_svg import TOLERANCE_PX
 from neuralfield.system.durations import seconds_of
-from neuralfield.tasks.image.presets import PRESETS
+from neuralfield.tasks.image.presets import FIT_PRESETS
 
 _DESCRIPTION = """\
 Fit a small neural network to an image, and render it at any size.
@@ -118,7 +118,7 @@ def _fit_parser(
     add("image", metavar="IMAGE", help=image)
     add(
         "--preset",
-        choices=[*PRESETS, "auto"],
+        choices=[*FIT_PRESETS, "auto"],
         help="ready-made settings: line_art for drawings and prints, quality for photographs,"
         " fast for a close fit in seconds; default: auto, which selects line_art or quality",
     )

@@ -21,7 +21,7 @@ from neuralfield.api.fitting import _chosen
 from neuralfield.fields import FIELDS
 from neuralfield.system.provenance import sha256_of as sha256
 from neuralfield.system.settings import settings_of
-from neuralfield.tasks.image.presets import PRESETS
+from neuralfield.tasks.image.presets import FIT_PRESETS
 from neuralfield.tasks.training_settings import BUDGETS, ImageTraining, of_the_training
 from neuralfield.training import budget
 from neuralfield.training.budget import LEAST_STEPS
@@ -92,12 +92,12 @@ def test_a_preset_that_suits_the_image_is_chosen(caplog):
         assert field.parameter_count == nf.fit(image, **training | {"preset": name}).parameter_count
 
 
-@pytest.mark.parametrize("name", [*PRESETS, *FIELDS])
+@pytest.mark.parametrize("name", [*FIT_PRESETS, *FIELDS])
 def test_settings_are_those_of_the_config(tmp_path, name):
     shipped = {"images": {"one": {"path": str(tmp_path / "one.png")}}}
     Image.new("L", (8, 8), 100).save(tmp_path / "one.png")
     given: Any = {"seed": 0, "steps": None, "seconds": None, "settings": {}}
-    if name in PRESETS:
+    if name in FIT_PRESETS:
         chosen, of_training = _chosen(None, name, **given)
         expected = read(shipped | {"preset": name})
     else:

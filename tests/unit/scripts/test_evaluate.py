@@ -97,9 +97,9 @@ def test_what_the_network_has_without_its_correction_is_measured(tmp_path):
     uncorrected_db = corrected["upscale_uncorrected_psnr_db"]
     assert uncorrected_db == alone["upscale_psnr_db"] != corrected["upscale_psnr_db"]
     assert corrected["residual_values"] == 26 * 40 * 3
-    more_bytes = corrected["bytes_16_bit"] - alone["bytes_16_bit"]
-    assert (more_bytes, alone["bytes_16_bit"]) == (2 * 26 * 40 * 3, 2 * alone["parameters"])
-    assert alone["bits_per_pixel"] == 8 * alone["bytes_16_bit"] / (alone["width"] * alone["height"])
+    more_bytes = corrected["stored_bytes"] - alone["stored_bytes"]
+    assert (more_bytes, alone["stored_bytes"]) == (2 * 26 * 40 * 3, 2 * alone["parameters"])
+    assert alone["bits_per_pixel"] == 8 * alone["stored_bytes"] / (alone["width"] * alone["height"])
     assert alone["upscale_uncorrected_psnr_db"] is alone["residual_values"] is None
     assert evaluate(tmp_path, resize_image(source, 20), None, residual=residual)["residual_values"]
 

@@ -9,6 +9,9 @@ _FOLDER = Path(__file__).parents[2] / "presets"
 
 PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
+FIT_PRESETS = tuple(name for name in PRESETS if name != "small")
+"""The presets of networks that are rendered at any size; `small` codes an image in few bits."""
+
 SUITABLE = {
     Kind.LINE_ART: ("line art, because nearly all of it is black or white", "line_art"),
     Kind.GREY_LINES: ("grey lines, because nearly all of it is paper and lines", "line_art"),

@@ -1,0 +1,66 @@
+"""Code an image in few bits, and decode it."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import neuralfield as nf
+from entry.job import run_job
+from entry.records import TRAINING_KEYS
+from entry.training import ProgressLog
+from neuralfield.images import image_digest, read_facts, read_made_image, require_image
+from neuralfield.system.files import write_json
+from neuralfield.system.input_files import read_json
+from neuralfield.system.provenance import sha256_of
+
+
+def main(
+    resized: Path,
+    facts: Path,
+    coded: Path,
+    decoded: Path,
+    history: Path,
+    record: Path,
+    *,
+    target: Mapping[str, float],
+    training: Mapping[str, int],
+    log_path: Path | None = None,
+) -> None:
+    """Write the file, the decoded image, and the history and the record of the training.
+
+    `target` has one of bytes, bpp, psnr_db and lambda, and `training` the settings ``steps`` and
+    ``random_seed``. The trainings and their states are in a hidden folder beside the outputs, from
+    which they are resumed.
+    """
+    about = read_facts(facts)
+    image = read_made_image(resized, about["resized"]["mode"])
+    require_image(resized, image_digest(image.values()), about, facts)
+    folder = coded.with_name(".kept")
+    progress = ProgressLog(f"{coded.parts[-3]} / {coded.parts[-2]}", log_path)
+    progress.file.steps = training["steps"]
+
+    def report(row: Mapping[str, float]) -> None:
+        progress.add_row(row)
+        progress.file.update(int(row["step"]), row["seconds"])
+
+    encoded = nf.encode(
+        image.values(),
+        **{"lambda_" if key == "lambda" else key: value for key, value in target.items()},
+        steps=training["steps"],
+        seed=training["random_seed"],
+        folder=folder,
+        callback=report,
+    )
+    encoded.save(coded)
+    nf.decode(coded).save(decoded)
+    shutil.copyfile(folder / "training/history.csv", history)
+    parts = ["training"] if "lambda" in target else ["training", "pilot"]
+    records = [read_json(folder / part / "training.json", TRAINING_KEYS) for part in parts]
+    own = records[0] | {"picture": about["resized"].get("digest")}
+    own["train_seconds"] = sum(part["train_seconds"] for part in records)
+    own["sha256"] = {path.name: sha256_of(path) for path in (coded, decoded, history)}
+    write_json(record, own)
+
+
+if __name__ == "__main__":
+    run_job(main)
