@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import neuralfield as nf
 from entry.job import run_job
@@ -24,6 +25,7 @@ def main(
     *,
     target: Mapping[str, float],
     training: Mapping[str, int],
+    device: str = "auto",
     log_path: Path | None = None,
 ) -> None:
     """Write the file, the decoded image, and the history and the record of the training.
@@ -43,11 +45,13 @@ def main(
         progress.add_row(row)
         progress.file.update(int(row["step"]), row["seconds"])
 
+    goal: dict[str, Any] = {key.replace("lambda", "lambda_"): n for key, n in target.items()}
     encoded = nf.encode(
         image.values(),
-        **{"lambda_" if key == "lambda" else key: value for key, value in target.items()},
+        **goal,
         steps=training["steps"],
         seed=training["random_seed"],
+        device=device,
         folder=folder,
         callback=report,
     )

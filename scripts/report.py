@@ -12,10 +12,9 @@ from reporting.earlier import earlier_networks
 from reporting.page import write_page
 from reporting.sweep_page import gather_sweeps
 
-KINDS = {kind: field.title for kind, field in FIELDS.items()} | {
-    "imported": "Imported weights, not trained here",
-    "latents": "Latents and small networks that code the image in few bits",
-}
+KINDS = {kind: field.title for kind, field in FIELDS.items()}
+KINDS["imported"] = "Imported weights, not trained here"
+KINDS["latents"] = "Latents and small networks that code the image in few bits"
 
 
 def main(

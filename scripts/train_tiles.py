@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from entry.job import run_job
-from entry.read_ahead import read_ahead
 from entry.training import JobConditions, ProgressLog
 from neuralfield.images import read_facts
 from neuralfield.images.tiling import Tile
 from neuralfield.system.errors import DivergenceError
 from neuralfield.system.interruption import StopSignals
 from neuralfield.system.ledger import Entry, digests_of, write_ledger
+from neuralfield.system.read_ahead import read_ahead
 from neuralfield.tasks.image.mosaic import TRAINED_TOGETHER
 from neuralfield.tasks.image_fit import read_tile_task
 from neuralfield.tasks.task import Task

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from entry.job import run_job
-from entry.read_ahead import read_ahead
 from neuralfield.images import (
     ImageData,
     PixelFile,
@@ -22,6 +21,7 @@ from neuralfield.images.image_facts import kind_facts, tile_digest
 from neuralfield.images.kind import ToneCount
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
+from neuralfield.system.read_ahead import read_ahead
 
 BANDS_AHEAD = 2
 """Number of bands per thread that are in memory at the same time."""

@@ -86,9 +86,22 @@ class Needs:
         pixels = field["training"]["steps"] * estimates.image_pixels(image)
         return estimates.CODING_STEP_S * pixels / threads
 
-    def coding_memory_mb(self, wildcards: Any) -> int:
-        pixels = estimates.image_pixels(self.plan.image_of(wildcards))
-        return estimates.memory_mb(estimates.CODING_PIXEL_BYTES * pixels)
+    def coding(self) -> Resources:
+        """Return the resources of a rule that codes an image in few bits."""
+
+        def mem_mb(wildcards: Any) -> int:
+            pixels = estimates.image_pixels(self.plan.image_of(wildcards))
+            return estimates.memory_mb(estimates.CODING_PIXEL_BYTES * pixels, self.gpus(wildcards))
+
+        def runtime(wildcards: Any, threads: int, attempt: int) -> int:
+            return estimates.minutes(self.coding_s(wildcards, threads), attempt=attempt)
+
+        return {
+            "gpu": lambda wildcards: self.exclusive_gpus(wildcards, self.coding_s(wildcards)),
+            "gpu_memory_mb": lambda wildcards: self.gpus(wildcards) * mem_mb(wildcards),
+            "mem_mb": mem_mb,
+            "runtime": runtime,
+        }
 
     def _network(self, wildcards: Any) -> tuple[Settings, Settings]:
         return self.plan.image_of(wildcards), self.plan.network_of(wildcards)

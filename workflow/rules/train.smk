@@ -104,13 +104,13 @@ rule code_image:
         "../envs/networks.yaml"
     threads: NEEDS.all_cores
     resources:
-        mem_mb=NEEDS.coding_memory_mb,
-        runtime=lambda wildcards, threads: estimates.minutes(NEEDS.coding_s(wildcards, threads)),
+        **NEEDS.coding(),
     params:
         target=INPUTS.of_network("target"),
         training=lambda wildcards: {
             key: PLAN.training_settings(wildcards)[key] for key in CODING_KEYS
         },
+        device=PLAN.device_of,
         version=VERSION,
     message:
         "Coding {wildcards.image} in few bits as {wildcards.field}"
