@@ -24,15 +24,14 @@ def main(
     record: Path,
     *,
     target: Mapping[str, float],
-    training: Mapping[str, int],
-    device: str = "auto",
+    training: Mapping[str, Any],
     log_path: Path | None = None,
 ) -> None:
     """Write the file, the decoded image, and the history and the record of the training.
 
-    `target` has one of bytes, bpp, psnr_db and lambda, and `training` the settings ``steps`` and
-    ``random_seed``. The trainings and their states are in a hidden folder beside the outputs, from
-    which they are resumed.
+    `target` has one of bytes, bpp, psnr_db and lambda, and `training` the settings ``steps``,
+    ``random_seed`` and ``device``. The trainings and their states are in a hidden folder beside the
+    outputs, from which they are resumed.
     """
     about = read_facts(facts)
     image = read_made_image(resized, about["resized"]["mode"])
@@ -51,7 +50,7 @@ def main(
         **goal,
         steps=training["steps"],
         seed=training["random_seed"],
-        device=device,
+        device=training["device"],
         folder=folder,
         callback=report,
     )

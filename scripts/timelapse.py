@@ -13,10 +13,9 @@ from neuralfield.images.timelapse import choose_steps, label_frame, to_frame, wr
 from neuralfield.rendering.render import choose_samples, render, size_for_longer_side
 from neuralfield.system.checkpoint import list_snapshots
 from neuralfield.system.device import select_device
-from neuralfield.system.errors import CheckpointError
-from neuralfield.system.provenance import measured
+from neuralfield.system.provenance import measured, saved_step
 from neuralfield.tasks.image.image_model import Model
-from neuralfield.tasks.image.mosaic import Trained, load_trained, load_trained_snapshot
+from neuralfield.tasks.image.mosaic import load_trained, load_trained_snapshot
 from neuralfield.training.history import nearest_measured, read_history
 
 MOST_SAMPLES = 2
@@ -47,7 +46,7 @@ def main(
     """
     snapshots = dict(list_snapshots(checkpoints))
     finished = load_trained(model)
-    last_step = step_of(finished, model)
+    last_step = saved_step(model, finished.metadata)
     snapshots[last_step] = model
     # with `keep_best`, the saved network may be of an earlier step than the last one
     steps = choose_steps(sorted(step for step in snapshots if step <= last_step), frames)
@@ -83,14 +82,6 @@ def main(
             write_timelapse(output, film, frames_per_second)
     finally:
         renderer.shutdown(cancel_futures=True)
-
-
-def step_of(finished: Trained, path: Path) -> int:
-    """Return the step of the training that a network was saved at."""
-    step = finished.metadata.get("step")
-    if type(step) is not int or step < 0:
-        raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
-    return step
 
 
 if __name__ == "__main__":

@@ -258,14 +258,11 @@ def _curves(key: str, networks: list[Network]) -> list[tuple[str, Markup]]:
 def _rates(key: str, networks: list[Network]) -> dict[str, Any]:
     """Return a plot of dB over bits, with the curves of other codecs, and their colours."""
     paths = [network.comparison / "rates.csv" for network in networks]
-    path = next((path for path in paths if path.exists()), None)
-    if path is None:
+    if not (found := [path for path in paths if path.exists()]):
         return {"rates": None, "codecs": {}}
-    table = read_own_csv(path, "the rates of codecs", remedy_for(path))
-    names, points = (
-        np.array(table["codec"]),
-        np.array([table["bits_per_pixel"], table["psnr_db"]], float),
-    )
+    table = read_own_csv(found[0], "the rates of codecs", remedy_for(found[0]))
+    names = np.array(table["codec"])
+    points = np.array([table["bits_per_pixel"], table["psnr_db"]], float)
     unused = sorted({*range(COLOURS)} - {network.colour for network in networks})
     codecs = dict(zip(dict.fromkeys(table["codec"]), [*unused, *range(COLOURS)], strict=False))
     curves = [Curve(colour, *points[:, names == name]) for name, colour in codecs.items()]

@@ -109,7 +109,7 @@ def _section(
                 label=f"{labels[row['combination']]}: {words_of(row['image'])}",
                 colour=colours[row["combination"]],
                 marker=images.index(row["image"]),
-                x=math.nan if row[measure] is None else row[measure],
+                x=math.nan if row.get(measure) is None else row[measure],
                 score_db=_score(row).mean,
                 sd_db=_score(row).sd,
             )
@@ -127,6 +127,7 @@ def _section(
         plots=[
             plot("train_seconds_mean", "seconds of training"),
             plot("parameters_mean", "parameters"),
+            plot("bits_per_pixel_mean", "bits per pixel"),
         ],
         bests=[_best(image, runs, labels, results) for image in images],
         wins=sum(

@@ -58,6 +58,12 @@ def test_the_command_line_wins_over_a_preset(preset):
     assert not found["notes"]
 
 
+def test_the_command_line_sets_the_target_of_a_coded_image():
+    found = read(SHIPPED, "preset=small", "target={bytes: 500}", "training={loss: huber}")
+    assert found["fields"]["small"]["target"] == {"bytes": 500}
+    assert "no network is trained with it" in found["notes"][-1]
+
+
 def test_values_of_a_sweep_win(written):
     written["sweeps"] = {"s": {"fields": ["plain"], "vary": {"steps": [3, 4]}}}
     written["images"]["tiny"]["fields"] = ["siren"]

@@ -216,3 +216,18 @@ def test_snakemake_passes_names_on_to_jobs_as_they_are(written):
     written["sweeps"]["s"]["vary"]["learning_rate"] = [1e-5]
     target = TargetSpec("train", {"image": "tiny", "field": names(written)[0]})
     assert parse_target_jobs_cli_args(encode_target_jobs_cli_args([target])) == [target]
+
+
+def test_targets_of_coded_images_are_varied(written):
+    written["fields"]["small"] = {"type": "latents"}
+    targets = [{"lambda": 0.01}, {"bytes": 300}]
+    written["sweeps"]["s"] = {"fields": ["small"], "vary": {"target": targets}, "batch": 2}
+    settings, (sweep,) = read(written)
+    assert [*sweep.networks] == ["small+target=lambda0.01", "small+target=bytes300"]
+    fields = sweeps.all_fields([sweep], settings)
+    assert [field["target"] for field in fields.values()] == targets
+    written["sweeps"]["s"]["vary"]["target"] = [{"bytes": 300, "bpp": 1}]
+    assert complaints(written) == [
+        "config.yaml: sweeps.s.vary.target.0: {bpp: 1, bytes: 300}; expected one of bytes, bpp,"
+        " psnr_db and lambda, like {bytes: 20000}"
+    ]

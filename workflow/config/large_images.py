@@ -63,11 +63,17 @@ def complaints(name: str, settings: Mapping[str, Any], where_is: WhereIs) -> Ite
         if image.get(key):
             remedy = "remove one of the two; tiles are parts of the image as it is, at its own size"
             yield ConfigError(where(key), image[key], f"tiles without {key}", remedy)
-    for field in image.get("fields", settings["fields"]):
+    swept = (
+        field
+        for sweep in settings["sweeps"].values()
+        if name in sweep.get("images", settings["images"])
+        for field in sweep["fields"]
+    )
+    for field in dict.fromkeys([*image.get("fields", settings["fields"]), *swept]):
         kind = settings["fields"].get(field, {}).get("type")
         if kind in OTHER_KINDS:
             expected = "only fields that are trained by this workflow"
-            remedy = "list those under `fields` of this image"
+            remedy = "list those under `fields` of this image, and of sweeps over it"
             yield ConfigError(where("fields"), f"{field!r} is of type {kind}", expected, remedy)
     size = image["tiles"]["size"]
     overlap = image["tiles"]["overlap"]

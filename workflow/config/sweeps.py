@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from config.configuration import ImageNetwork, trained_fields
+from config.configuration import ImageNetwork
 from config.schema import read_schema
 from config.sources import ONE_FILE, Place, Sources, WhereIs
 from config.task_settings import outside_their_limits
@@ -165,7 +165,9 @@ def labels(
 
 
 def spelled(value: Any) -> str:
-    """Return the unique spelling of a value in names: 1e-5 for 1e-05, 64x64 for [64, 64]."""
+    """Return the unique spelling of a value in names: 1e-5; 64x64 of [64, 64]; bpp1 of {bpp: 1}."""
+    if isinstance(value, Mapping):
+        return "".join(f"{key}{spelled(own)}" for key, own in value.items())
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -222,7 +224,9 @@ def _mistakes(
 ) -> Iterator[ConfigError]:
     """Yield errors of invalid names and values; the schema has checked the shapes of the lists."""
     place: Place = ("sweeps", name)
-    known = {"image": list(settings["images"]), "field": trained_fields(settings)}
+    kinds = {name: field["type"] for name, field in settings["fields"].items()}
+    fitted = [name for name, kind in kinds.items() if kind != "imported"]
+    known = {"image": list(settings["images"]), "field": fitted}
     images = sweep.get("images", known["image"])
     count = len(images) * len(sweep["fields"]) * math.prod(map(len, sweep["vary"].values()))
     if count > MOST_RUNS:
@@ -256,7 +260,7 @@ def _mistakes(
 def _rules_of(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rule for the settings of a network and of its training that a sweep may vary."""
     known, kind = read_schema()["$defs"], settings["fields"][base]["type"]
-    training = known["training"]["properties"]
+    training = known["changes_of_coding" if kind == "latents" else "training"]["properties"]
     own = {key: rule for key, rule in known[kind]["properties"].items() if key not in FIXED}
     return {
         "properties": training | own,
@@ -278,8 +282,10 @@ def _refusals(
             expected = f"at most {LONGEST_NAME} characters, as it becomes the name of a folder"
             yield ConfigError(where, f"the name {name}", expected, "vary fewer settings at once")
             return
-        training = field_settings(network, settings)["training"]
-        for error in outside_their_limits(training, lambda key, _: key):
+        field = field_settings(network, settings)
+        if field["type"] == "latents":
+            continue
+        for error in outside_their_limits(field["training"], lambda key, _: key):
             reasons.setdefault((error.where, error.expected), (name, error))
     for (key, expected), (name, error) in reasons.items():
         remedy = "exclude such combinations, or change the lists"

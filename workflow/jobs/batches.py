@@ -131,13 +131,14 @@ def _limits_of(
 ) -> dict[ImageNetwork, int]:
     """Return the maximum number of runs in the batch of each run of a sweep.
 
-    Trainings with a budget are not batched, because their numbers of steps differ.
+    Trainings with a budget are not batched, because their numbers of steps differ, nor is coding.
     """
     limits: dict[ImageNetwork, int] = {}
     for sweep in sweeps:
         for run in sweep.runs:
-            training = fields[run.field]["training"]
-            if not (run.image in tiled or any(name in training for name in BUDGETS)):
+            is_coded = fields[run.field]["type"] == "latents"
+            has_budget = any(name in fields[run.field]["training"] for name in BUDGETS)
+            if not (run.image in tiled or has_budget or is_coded):
                 limits[run] = max(limits.get(run, 1), sweep.batch)
     return limits
 

@@ -6,7 +6,6 @@ from snakemake.exceptions import WorkflowError
 
 try:
     from config import configuration, sweeps
-    from config.schema import CODING_KEYS
     from jobs import batches, estimates
     from jobs.inputs import Inputs
     from jobs.needs import Needs

@@ -107,10 +107,7 @@ rule code_image:
         **NEEDS.coding(),
     params:
         target=INPUTS.of_network("target"),
-        training=lambda wildcards: {
-            key: PLAN.training_settings(wildcards)[key] for key in CODING_KEYS
-        },
-        device=PLAN.device_of,
+        training=PLAN.training_settings,
         version=VERSION,
     message:
         "Coding {wildcards.image} in few bits as {wildcards.field}"

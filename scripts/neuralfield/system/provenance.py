@@ -73,6 +73,14 @@ def require_finished(path: str | os.PathLike, metadata: Mapping[str, Any], steps
         raise CheckpointError(str(path), found, expected, remedy_for(path))
 
 
+def saved_step(path: str | os.PathLike, metadata: Mapping[str, Any]) -> int:
+    """Return the step of the training that a network was saved at."""
+    step = metadata.get("step")
+    if type(step) is not int or step < 0:
+        raise CheckpointError(str(path), f"step {step!r}", "a network that was trained here")
+    return step
+
+
 def json_digest(content: Any) -> str:
     """Return the SHA-256 of plain values as sorted JSON, in hexadecimal."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
