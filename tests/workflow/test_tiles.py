@@ -220,7 +220,7 @@ def test_imported_weights_have_no_tiles(tmp_path, monkeypatch):
     Image.new("RGB", (64, 48)).save("slope.png")
     Path("model.json").write_text("{}")
     fields = {"old": {"type": "imported", "path": "model.json"}}
-    with pytest.raises(Problems, match="'old' is of type imported; expected only fields that are trained"):
+    with pytest.raises(Problems, match="'old' is of type imported; expected only fields"):
         read_settings({"images": {"slope": TILES}, "fields": fields})
 
 
