@@ -16,10 +16,10 @@ import numpy as np
 from measuring.command_line import new_parser, start
 from PIL import Image
 
-from neuralfield.engines.cpu.latent_engine import LatentEngine
+from neuralfield.engines import make_latent_engine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
-from neuralfield.system.device import HOST
+from neuralfield.system.device import Device, select_device, to_host
 from neuralfield.tasks.bits.bits_model import BitsSettings
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
@@ -33,12 +33,14 @@ SOFT_SHARE = 1.06
 def main(given: argparse.Namespace) -> None:
     """Write the weights."""
     steps = round(given.rounds * given.steps * SOFT_SHARE)
+    device = select_device(given.device)
     objectives = []
     for number, path in enumerate(given.images):
         for place, values in enumerate(_parts(path)):
             weight = LAMBDAS[(number + 2 * place) % len(LAMBDAS)]
-            objectives.append(_objective(values, weight, steps))
-    engines = [LatentEngine(objective, HOST, 1) for objective in objectives]
+            objectives.append(_objective(values, weight, steps, device))
+    wanted = "cuda" if device.kind == "gpu" else "cpu"
+    engines = [make_latent_engine(wanted, "auto", o, device, 1) for o in objectives]
     networks = [
         {n: t.data for n, t in objective.network.parameters.items() if "latents" not in n}
         for objective in objectives
@@ -47,15 +49,16 @@ def main(given: argparse.Namespace) -> None:
         for engine in engines:
             engine.run(round_number * given.steps, given.steps)
         for name in networks[0]:
-            mean = np.mean([network[name] for network in networks], axis=0)
+            mean = device.xp.stack([network[name] for network in networks]).mean(axis=0)
             for network in networks:
                 is_output = name == "output"  # whose bias is the colour of an image
                 network[name][:, : -1 if is_output else None] = mean[:, : -1 if is_output else None]
-        losses = [engine.totals[0] / ((round_number + 1) * given.steps) for engine in engines]
+        steps_so_far = (round_number + 1) * given.steps
+        losses = [float(engine.totals[0]) / steps_so_far for engine in engines]
         print(f"round {round_number + 1}: mean loss so far {1e3 * np.mean(losses):.4f}e-3")
     lines = []
     for name, array in networks[0].items():  # the shortest text of each number in 16 bits
-        rows = [[float(str(value)) for value in row] for row in array.astype(np.float16)]
+        rows = [[float(str(value)) for value in row] for row in to_host(array).astype(np.float16)]
         lines.append(f' "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "]")
     given.output.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -70,20 +73,20 @@ def _parts(path: Path) -> list[np.ndarray]:
     return [np.asarray(part, np.float32) / 255 for part in (middle, reduced)]
 
 
-def _objective(values: np.ndarray, bit_weight: float, steps: int) -> BitsObjective:
+def _objective(values: np.ndarray, bit_weight: float, steps: int, device: Device) -> BitsObjective:
     training = BitsTraining(steps=steps, bit_weight=bit_weight, minimum_learning_rate=3e-4)
     task = BitsTask(values, "rgb", BitsSettings(), training)
     network = task.fresh_network()
     network.sample_weights(np.random.default_rng(0))  # the same in all networks
     network.parameters["output"].data[:, -1] = values.mean(axis=(0, 1))
-    network.to(HOST, "float32")
+    network.to(device, "float32")
     return task.objective(
         network,
         optimizer=make_optimizer("adam", network.parameters, beta2=training.beta2),
         schedule=Schedule("cosine", training.learning_rate, 3e-4, steps),
         loss=training.loss,
         huber_delta=training.huber_delta,
-        device=HOST,
+        device=device,
         dtype="float32",
     )
 
@@ -93,5 +96,6 @@ if __name__ == "__main__":
     parser.add_argument("images", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=80, help="means of weights (default: 80)")
     parser.add_argument("--steps", type=int, default=20, help="steps of a round (default: 20)")
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--output", type=Path, required=True)
     start(main, parser)

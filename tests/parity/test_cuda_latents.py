@@ -24,7 +24,7 @@ def gpu():
 
 
 def require_close(gpu, objective, reference, step):
-    """Compare losses and gradients of a step; 16 bits of the arithmetic have 11 digits."""
+    """Compare losses and gradients of a step; values are rounded to 11 bits."""
     loss, error = reference.evaluate(np.arange(0), step, 1)
     engine = CudaLatentEngine(objective, gpu, "auto")
     engine.run(step, 1)
@@ -36,7 +36,7 @@ def require_close(gpu, objective, reference, step):
     for name, gradient in zip(names, gradients(loss, tensors), strict=True):
         found = to_host(state[f"moment1.{name}"]) * 10  # which is 1 - beta1 of the gradient
         size = np.linalg.norm(gradient)
-        assert np.linalg.norm(found - gradient) <= 4e-2 * size + 1e-9, name
+        assert np.linalg.norm(found - gradient) <= 3e-2 * size + 1e-9, name
 
 
 @pytest.mark.parametrize("step", [3, STEPS - 1])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neuralfield.coding.coded_image import CodedImage, Layer
-from neuralfield.coding.context import INPUTS, grid_shapes, usual_grids
+from neuralfield.coding.context import INPUTS, SURROUNDINGS, grid_shapes, usual_grids
 
 BICUBIC = (-0.0703, 0.8672, 0.2266, -0.0234)
 """Weights a, b, c, d of the cubic filter of Keys (a = -0.5) at a quarter from a sample, rounded."""
@@ -13,6 +13,7 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.
     """Return a coded image whose values use the range of the arithmetic, but rarely clamp."""
     random = np.random.default_rng(seed)
     grids = usual_grids(height, width)
+    inputs = grids + len(SURROUNDINGS)
 
     def layer(outputs, inputs, gain, weight_bits=7, bias_bits=6):
         weights = random.normal(0, gain / inputs**0.5, (outputs, inputs))
@@ -25,7 +26,7 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.
         for shape in grid_shapes(height, width, grids)
     ]
     filters = np.tile(BICUBIC, (grids - 1, 1)) + random.normal(0, 0.02, (grids - 1, 4))
-    output = layer(channels, hidden + grids, 8.0, 5)
+    output = layer(channels, hidden + inputs, 8.0, 5)
     output.bias[:] += 30 << 6
     return CodedImage(
         height,
@@ -34,7 +35,7 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.
         latents,
         [layer(INPUTS, INPUTS, 0.5), layer(INPUTS, INPUTS, 0.5), layer(2, INPUTS, 0.5)],
         Layer.rounded(filters, np.zeros(0), 9, 0),
-        layer(hidden, grids, 1.0),
+        layer(hidden, inputs, 1.0),
         output,
     )
 

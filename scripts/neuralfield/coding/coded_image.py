@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.coding.context import INPUTS, MOST_GRIDS, grid_shapes
+from neuralfield.coding.context import INPUTS, MOST_GRIDS, SURROUNDINGS, grid_shapes
 
 VALUE_BITS = 8
 LARGEST_VALUE = 2**15 - 1
@@ -73,12 +73,13 @@ class Layer:
 
 def layer_shapes(grids: int, hidden: int, channels: int) -> list[tuple[int, int, int]]:
     """Return (outputs, inputs, biases) of all layers, in the order of `CodedImage.layers`."""
+    inputs = grids + len(SURROUNDINGS)
     return [
         *[(INPUTS, INPUTS, INPUTS)] * 2,
         (2, INPUTS, 2),
         (grids - 1, FILTER_TAPS, 0),
-        (hidden, grids, hidden),
-        (channels, hidden + grids, channels),
+        (hidden, inputs, hidden),
+        (channels, hidden + inputs, channels),
     ]
 
 
@@ -98,7 +99,8 @@ class CodedImage:
     d v[i - 1] + c v[i] + b v[i + 1] + a v[i + 2], where places outside the line are those of its
     ends. Grid k is enlarged k times.
 
-    A pixel with enlarged latents x, one of each grid, the finest first, is
+    The inputs x of a pixel are the enlarged latents of each grid, the finest first, and the means
+    of latents around it in the finest grid (`SURROUNDINGS`). The pixel is
     Wo [relu(Wh x + bh), x] + bo, from 0 for black to 64 for white (`WHITE`).
     """
 
@@ -108,8 +110,8 @@ class CodedImage:
     latents: Sequence[np.ndarray]  # int8, the finest grid first, see `grid_shapes`
     rate: Sequence[Layer]  # three
     filters: Layer  # weights (K - 1, 4), no bias
-    hidden: Layer  # (M, K)
-    output: Layer  # (channels, M + K): weights of hidden values, then those of latents
+    hidden: Layer  # (M, K + 3)
+    output: Layer  # (channels, M + K + 3): weights of hidden values, then those of inputs
 
     def __post_init__(self) -> None:
         grids, hidden = len(self.latents), len(self.hidden.weights)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from neuralfield.coding import kernels
 from neuralfield.coding.coded_image import VALUE_BITS, CodedImage, Layer
-from neuralfield.coding.context import coarse_features
+from neuralfield.coding.context import SURROUNDINGS, coarse_features
 from neuralfield.coding.laplace import PROBABILITY_BITS, TABLES
 
 NO_INTERVALS = np.empty((0, 2), np.int32)
@@ -16,7 +16,8 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 def pixels_of(image: CodedImage) -> np.ndarray:
     """Compute the levels of a coded image: uint8, shape (height, width, channels)."""
-    values = np.empty((len(image.latents), image.height, image.width), np.int16)
+    count = len(image.latents) + len(SURROUNDINGS)
+    values = np.empty((count, image.height, image.width), np.int16)
     planes: list[np.ndarray] = []
     for k in range(len(image.latents) - 1, -1, -1):
         shape = image.latents[k].shape
@@ -25,7 +26,7 @@ def pixels_of(image: CodedImage) -> np.ndarray:
             taps, bits = image.filters.weights[k], image.filters.weight_bits
             kernels.enlarge(plane, taps, bits, target)
         planes = [image.latents[k].astype(np.int16) << VALUE_BITS, *enlarged]
-    for number, plane in enumerate(planes):
+    for number, plane in enumerate([*planes, *_surroundings(image.latents[0])]):
         values[number] = plane
     pixels = np.empty((image.channels, image.height, image.width), np.int16)
     kernels.synthesise(
@@ -34,6 +35,15 @@ def pixels_of(image: CodedImage) -> np.ndarray:
         pixels.reshape(image.channels, -1),
     )
     return levels_of(pixels)
+
+
+def _surroundings(latents: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the means of the latents around each; see `SURROUNDINGS`."""
+    rows, columns = latents.shape
+    padded = np.pad(latents.astype(np.int16), 1, "edge")
+    for offsets in SURROUNDINGS:
+        parts = [padded[1 + y : 1 + y + rows, 1 + x : 1 + x + columns] for y, x in offsets]
+        yield np.sum(parts, axis=0, dtype=np.int16) << (VALUE_BITS + 1 - len(parts).bit_length())
 
 
 def levels_of(pixels: np.ndarray) -> np.ndarray:

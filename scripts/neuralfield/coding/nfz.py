@@ -26,7 +26,7 @@ from neuralfield.system.input_files import FETCH_AGAIN
 
 SUFFIX = ".nfz"
 MAGIC = b"NFZ"
-VERSION = 1
+VERSION = 2
 MAX_MEGAPIXELS = 100.0
 MOST_BYTES = 1 << 29
 

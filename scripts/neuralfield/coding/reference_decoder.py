@@ -24,10 +24,10 @@ Layer = tuple[np.ndarray, np.ndarray, int]
 
 def decode(content: bytes) -> np.ndarray:
     """Decode a file; return levels, uint8, shape (height, width, channels)."""
-    if content[:4] != b"NFZ\1" or zlib.crc32(content[:-4]) != int.from_bytes(
+    if content[:4] != b"NFZ\2" or zlib.crc32(content[:-4]) != int.from_bytes(
         content[-4:], "little"
     ):
-        raise ValueError("not an undamaged file of version 1")
+        raise ValueError("not an undamaged file of version 2")
     head = iter(content[4:-4])
     width, height = _varint(head), _varint(head)
     _, channels, grids, hidden, lanes_log2 = (next(head) for _ in range(5))
@@ -35,7 +35,7 @@ def decode(content: bytes) -> np.ndarray:
     shapes = [
         *[(INPUTS, INPUTS, INPUTS)] * 2,
         *[(2, INPUTS, 2), (grids - 1, 4, 0)],
-        *[(hidden, grids, hidden), (channels, hidden + grids, channels)],
+        *[(hidden, grids + 3, hidden), (channels, hidden + grids + 3, channels)],
     ]
     counts = [count for rows, columns, biases in shapes for count in (rows * columns, biases)]
     parts = [(next(head), next(head)) if count else (0, 0) for count in counts]
@@ -154,6 +154,11 @@ def _synthesised(latents: list[np.ndarray], layers: list[Layer], channels: int) 
             planes[i] = _enlarged(tall.T, taps, bits).T[:, :width]
         planes.insert(0, latents[k] << 8)
     height, width = latents[0].shape
+    p = np.pad(planes[0], 1, "edge")
+    beside = p[1:-1, :-2] + p[1:-1, 2:]
+    above_and_below = p[:-2, 1:-1] + p[2:, 1:-1]
+    corners = p[:-2, :-2] + p[:-2, 2:] + p[2:, :-2] + p[2:, 2:]
+    planes += [beside >> 1, above_and_below >> 1, corners >> 2]
     inputs = np.array(planes).reshape(len(planes), -1)
     between = np.maximum(_apply(hidden, inputs), 0)
     pixels = _apply(output, np.concatenate([between, inputs]))

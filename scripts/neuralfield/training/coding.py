@@ -13,6 +13,7 @@ from neuralfield.coding.coded_image import (
     CodedImage,
     Layer,
 )
+from neuralfield.coding.context import SURROUNDINGS
 from neuralfield.engines import make_latent_engine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
@@ -79,9 +80,12 @@ def _parts(network: LatentNetwork) -> list[_Part]:
     grids, hidden = network.grids, network.hidden
     last, all_but_last = slice(-1, None), slice(None, -1)
     one = np.ones(1, np.float32)
-    to_hidden = _HIDDEN_SCALE * INPUT_SCALE * one
-    of_latents = np.full(grids, WHITE * INPUT_SCALE, np.float32)
-    of_output = np.concatenate([np.full(hidden, WHITE / _HIDDEN_SCALE, np.float32), of_latents])
+    # the network has sums of surroundings where the file has means
+    counts = [*[1] * grids, *(len(offsets) for offsets in SURROUNDINGS)]
+    of_inputs = INPUT_SCALE * np.array(counts, np.float32)
+    to_hidden = _HIDDEN_SCALE * of_inputs
+    of_hidden = np.full(hidden, WHITE / _HIDDEN_SCALE, np.float32)
+    of_output = np.concatenate([of_hidden, WHITE * of_inputs])
     parts = []
     for name in ("rate.0", "rate.1", "rate.2"):
         parts += [_Part(name, all_but_last, one, 9), _Part(name, last, one, 8)]

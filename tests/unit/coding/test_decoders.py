@@ -11,7 +11,7 @@ from neuralfield.coding import nfz, reference_decoder
 from neuralfield.coding.coded_image import Layer
 from neuralfield.coding.decoding import pixels_of
 
-DIGEST = "daa91f42b18e76d4c3ed6c74baccf657c8ff9589e4ca883b2615c2cda7644d6e"
+DIGEST = "065f1a56f31cf24f9f5266eafd04c1a2c5c7bf097eef9eab57df926849b721db"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 40), (40, 1), (51, 38), (30, 90)])

@@ -37,7 +37,7 @@ def test_the_decoded_image_is_that_of_the_trained_network(tmp_path, mode):
     decoded = pixels_of(from_bytes(content))
     trained_db = read_history(tmp_path / "history.csv")["psnr_db"][-1]
     assert trained_db > 28
-    assert psnr_db(decoded / np.float32(255), task.values) > trained_db - 1
+    assert psnr_db(decoded / np.float32(255), task.values) > trained_db - 2
     assert len(content) < 800
 
 
@@ -48,7 +48,7 @@ def test_a_larger_weight_of_bits_makes_a_smaller_file(tmp_path):
         test_fit.train(task, folder := tmp_path / f"{weight}")
         coded = coded_image(task, BitsModel.load(folder / "model.safetensors"))
         sizes.append(sum(abs(grid).sum() for grid in coded.latents))
-    assert sizes[1] < sizes[0] / 2
+    assert sizes[1] < 0.7 * sizes[0]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (5, 2)])

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from neuralfield.coding.context import NEIGHBOURS
+from neuralfield.coding.context import NEIGHBOURS, SURROUNDINGS
 from neuralfield.engines.cpu import require_numba
 from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
 from neuralfield.engines.kernel_plan import NotCovered, no_kernels_for
@@ -69,6 +69,9 @@ class LatentEngine:
         self._network = self._parameters[self._latent_count :]
         image = np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32)
         self._image, self._neighbours = image, np.array(NEIGHBOURS, np.int64)
+        offsets = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
+        self._around = np.array(offsets, np.int64)
+        self._around_gradient = np.zeros((len(SURROUNDINGS), *network.shapes[0]), np.float32)
         # arrays of latents, see `latent_table`
         self._latents, self._own = np.zeros(latents, np.float32), np.zeros((2, latents), np.float32)
         self._features = np.zeros(features, np.float32)
@@ -87,10 +90,10 @@ class LatentEngine:
         self._pixel_gradients = np.zeros((self._pixel_bands, of_pixels), np.float32)
         self._filter_gradients = np.zeros((max(1, grids - 1), self._filters.size), np.float32)
         self._bits, self._squares = np.zeros(len(self._rate_bands)), np.zeros(self._pixel_bands)
-        columns = network.shapes[0][1]
+        columns, inputs = network.shapes[0][1], grids + len(SURROUNDINGS)
         numbers = max(
             latent_rate.rate_work_numbers(network.parameters["rate.0"].shape[0]),
-            latent_pixels.pixel_work_numbers(grids, hidden, channels, columns),
+            latent_pixels.pixel_work_numbers(grids, inputs, hidden, channels, columns),
         )
         self._work = [layout.aligned(numbers) for _ in range(threads)]
         self._pool = ThreadPool(threads)
@@ -107,6 +110,7 @@ class LatentEngine:
     def memory_report(self) -> dict[str, int]:
         arrays = (self._latents, self._own, self._features, self._copies, self._copy_gradients)
         gradients = (self._gradient, self._rate_gradients, self._pixel_gradients)
+        gradients += (self._around_gradient,)
         return {
             "parameters": self._parameters.nbytes,
             "optimizer": sum(array.nbytes for array in self._moments),
@@ -176,7 +180,8 @@ class LatentEngine:
     def _pixels_of_band(self, band: int, thread: int) -> None:
         self._squares[band] = self._pixels.pixel_band(
             *(self._table, self._places, band, self._image, self._latents, self._copies),
-            *(self._filters, self._hidden, self._output, self._gradient),
+            *(self._filters, self._hidden, self._output, self._around, self._gradient),
+            self._around_gradient,
             *(self._copy_gradients[band & 1], self._pixel_gradients[band], self._work[thread]),
         )
 
@@ -199,6 +204,9 @@ class LatentEngine:
 
     def _move_rows(self, piece: int, adam: np.ndarray) -> None:
         grid, first, end = self._parts[piece]
+        if grid == 0:
+            given = (self._around, self._around_gradient, first, end, self._gradient)
+            self._steps.add_surroundings(*given)
         self._steps.add_gradients(
             *(self._table, grid, first, end, self._derivatives, self._gradient, self._own),
             self._features,

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralfield.coding.context import FEATURES, INPUTS, NEIGHBOURS, grid_shapes, usual_grids
+from neuralfield.coding.context import (
+    FEATURES,
+    INPUTS,
+    MOST_GRIDS,
+    NEIGHBOURS,
+    SURROUNDINGS,
+    grid_shapes,
+    usual_grids,
+)
 from neuralfield.nn import ops
 from neuralfield.nn.layers import Linear
 from neuralfield.nn.network import Network
@@ -48,8 +56,8 @@ class LatentNetwork(Network[Linear]):
             "rate.1": (INPUTS, INPUTS + 1),
             "rate.2": (2, INPUTS + 1),
             "filters": (grids - 1, 4),
-            "hidden": (hidden, grids + 1),
-            "output": (channels, hidden + grids + 1),
+            "hidden": (hidden, grids + len(SURROUNDINGS) + 1),
+            "output": (channels, hidden + grids + len(SURROUNDINGS) + 1),
         }
         self._tensors = {name: Tensor(np.zeros(shape), True) for name, shape in shapes.items()}
         # lambda, which a target steers, and the last difference to the target
@@ -92,7 +100,8 @@ class LatentNetwork(Network[Linear]):
         grids = self.grids
         found["filters"] = found["filters"][: grids - 1]
         for name, before in (("hidden", 0), ("output", self.hidden)):
-            kept = [*range(before + grids), found[name].shape[1] - 1]
+            columns = found[name].shape[1]
+            kept = [*range(before + grids), *range(before + MOST_GRIDS, columns)]
             found[name] = found[name][:, kept]
         if self.channels != 3:
             mean = found["output"].mean(axis=0)
@@ -108,10 +117,11 @@ class LatentNetwork(Network[Linear]):
         of["rate.2"].data[:, :-1] = normal(0, 0.1 / math.sqrt(INPUTS), (2, INPUTS))
         of["rate.2"].data[1, -1] = _FIRST_LOG_SCALE
         of["filters"].data[:] = [_spline(distance) for distance in (1.75, 0.75, 0.25, 1.25)]
-        of["hidden"].data[:, :-1] = normal(0, 1 / math.sqrt(grids), (hidden, grids))
+        of["hidden"].data[:, :grids] = normal(0, 1 / math.sqrt(grids), (hidden, grids))
         output = of["output"].data
         output[:, :hidden] = normal(0, 0.5 / math.sqrt(hidden), (self.channels, hidden))
-        output[:, hidden:-1] = normal(0, 0.3 / math.sqrt(grids), (self.channels, grids))
+        latents = slice(hidden, hidden + grids)
+        output[:, latents] = normal(0, 0.3 / math.sqrt(grids), (self.channels, grids))
 
     def pixels(self, latents: list[Tensor]) -> Tensor:
         """Compute all pixels from latents, shape (height * width, channels)."""
@@ -125,6 +135,11 @@ class LatentNetwork(Network[Linear]):
                     gathered = ops.weighted_rows(plane, index[..., None], ones)
                     plane = ops.matmul(gathered, taps)
             columns.append(ops.multiply(plane, INPUT_SCALE))
+        finest = ops.reshape(latents[0], (-1, 1))
+        for index in self._around:
+            ones = np.ones((len(index), 1, index.shape[1]), finest.data.dtype)
+            total = ops.weighted_rows(finest, index[:, None], ones)
+            columns.append(ops.multiply(total, INPUT_SCALE))
         values = ops.concatenate([*columns, self._ones(columns[0])], axis=1)
         rectified = ops.relu(self._apply("hidden", values))
         return self._apply("output", ops.concatenate([rectified, values], axis=1))
@@ -163,6 +178,18 @@ class LatentNetwork(Network[Linear]):
             first = down[:, None, :] * columns + np.arange(columns)[None, :, None]
             second = np.arange(high)[:, None, None] * columns + across[None]
             found.append((first.reshape(-1, 4), second.reshape(-1, 4)))
+        return found
+
+    @cached_property
+    def _around(self) -> list[Array]:
+        """For each input of `SURROUNDINGS`, the indices (latents, offsets) in the finest grid."""
+        rows, columns = self.shapes[0]
+        y, x = (part.reshape(-1, 1) for part in np.indices((rows, columns)))
+        found = []
+        for offsets in SURROUNDINGS:
+            down, across = np.array(offsets).T
+            near_y, near_x = np.clip(y + down, 0, rows - 1), np.clip(x + across, 0, columns - 1)
+            found.append(near_y * columns + near_x)
         return found
 
     @cached_property

@@ -125,6 +125,22 @@ function enlarged(plane, taps, bits, rows, columns) {
   return {rows, columns, values};
 }
 
+/** The means of the values beside, above and below, and diagonally; rows and columns end in copies. */
+function surroundings({rows, columns, values}) {
+  const planes = [0, 1, 2].map(() => ({rows, columns, values: new Int16Array(rows * columns)}));
+  for (let y = 0, i = 0; y < rows; y++) {
+    const above = Math.max(y - 1, 0) * columns, below = Math.min(y + 1, rows - 1) * columns;
+    for (let x = 0; x < columns; x++, i++) {
+      const left = Math.max(x - 1, 0), right = Math.min(x + 1, columns - 1), row = y * columns;
+      planes[0].values[i] = values[row + left] + values[row + right] >> 1;
+      planes[1].values[i] = values[above + x] + values[below + x] >> 1;
+      planes[2].values[i] = values[above + left] + values[above + right]
+        + values[below + left] + values[below + right] >> 2;
+    }
+  }
+  return planes;
+}
+
 function synthesised(planes, [hidden, output], channels) {
   const {rows, columns} = planes[0], count = rows * columns, units = hidden.start.length;
   const inputs = new Int32Array(units + planes.length), latents = inputs.subarray(units);
@@ -155,7 +171,7 @@ function decodeCoded(bytes) {
   const [, channels, gridCount, units, lanes] = bytes.subarray(place, place += 5);
   const largest = bytes.subarray(place, place += gridCount);
   const shapes = [[INPUTS, INPUTS], [INPUTS, INPUTS], [2, INPUTS], [gridCount - 1, 4],
-    [units, gridCount], [channels, units + gridCount]];
+    [units, gridCount + 3], [channels, units + gridCount + 3]];
   const counts = shapes.flatMap(([rows, columns], i) => [rows * columns, i === 3 ? 0 : rows]);
   const parts = counts.map((count) => count ? [bytes[place++], bytes[place++]] : [0, 0]);
   const symbol = symbolReader(bytes, place, 1 << lanes);
@@ -181,6 +197,7 @@ function decodeCoded(bytes) {
     planes = planes.map((plane) => enlarged(plane, taps, bits, rows, columns));
     planes.unshift({rows, columns, values: own.map((value) => value << 8)});
   }
+  planes.push(...surroundings(planes[0]));
   const pixels = synthesised(planes, layers.slice(4), channels);
   const levels = new Uint8ClampedArray(4 * width * height).fill(255);
   for (let i = 0; i < width * height; i++) {

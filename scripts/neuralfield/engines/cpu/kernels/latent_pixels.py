@@ -30,19 +30,19 @@ _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 
 @register_jitable
-def _lengths(grids, hidden, channels, columns):
+def _lengths(grids, inputs, hidden, channels, columns):
     """Return the lengths of the parts of a thread's work memory."""
-    rows = hidden + grids + 1
+    rows = hidden + inputs + 1
     padded = (columns + PIECE - 1) // PIECE * PIECE
-    sums = (hidden * (grids + 1) + channels * rows) * VECTOR
+    sums = (hidden * (inputs + 1) + channels * rows) * VECTOR
     lines = 4 * line_numbers((columns + 1) // 2)
     return rows * PIECE, hidden * PIECE, channels * PIECE, (grids - 1) * padded, sums, lines
 
 
-def pixel_work_numbers(grids: int, hidden: int, channels: int, columns: int) -> int:
+def pixel_work_numbers(grids: int, inputs: int, hidden: int, channels: int, columns: int) -> int:
     """Count the numbers of a thread's work memory; see `pixel_band`."""
-    values, of_hidden, out, rows, sums, lines = _lengths(grids, hidden, channels, columns)
-    return values + of_hidden + out + grids * PIECE + 2 * rows + sums + lines
+    values, of_hidden, out, rows, sums, lines = _lengths(grids, inputs, hidden, channels, columns)
+    return values + of_hidden + out + inputs * PIECE + 2 * rows + sums + lines
 
 
 @entry_point
@@ -56,23 +56,27 @@ def pixel_band(
     filters,
     hidden_weights,
     output_weights,
+    around,
     grid_gradient,
+    around_gradient,
     copy_gradient,
     network_gradient,
     work,
 ):
     """Return the sum of squared errors of a band of rows, and the gradient of their mean.
 
-    `image` has shape (channels, rows, columns). The gradient for grid 0 is written to
-    `grid_gradient`, that for the copies of the size of grid 1 to `copy_gradient`, those for filters
-    and weights to `network_gradient`: the taps of all filters, then the hidden layer's matrix and
-    the output's.
+    `image` has shape (channels, rows, columns); `around` has a row (input, rows, columns) for each
+    offset of `SURROUNDINGS`. The gradient for grid 0 is written to `grid_gradient`, that for each
+    pixel's sums of its surroundings to `around_gradient`, shape (sums, rows, columns), that for the
+    copies of the size of grid 1 to `copy_gradient`, those for filters and weights to
+    `network_gradient`: the taps of all filters, then the hidden layer's matrix and the output's.
     """
     grids, channels = len(table), len(image)
-    hidden = hidden_weights.size // (grids + 1)
+    inputs = grids + len(around_gradient)
+    hidden = hidden_weights.size // (inputs + 1)
     rows, columns = table[0, ROWS], table[0, COLUMNS]
-    depth, with_ones = hidden + grids + 1, grids + 1
-    lengths = _lengths(grids, hidden, channels, columns)
+    depth, with_ones = hidden + inputs + 1, inputs + 1
+    lengths = _lengths(grids, inputs, hidden, channels, columns)
     of_values, of_hidden, of_out, of_rows, of_sums, _ = lengths
     values = work[:of_values].reshape(depth, PIECE)
     place = of_values
@@ -80,8 +84,8 @@ def pixel_band(
     place += of_hidden
     out = work[place : place + of_out].reshape(channels, PIECE)
     place += of_out
-    x_gradient = work[place : place + grids * PIECE].reshape(grids, PIECE)
-    place += grids * PIECE
+    x_gradient = work[place : place + inputs * PIECE].reshape(inputs, PIECE)
+    place += inputs * PIECE
     row_length = of_rows // max(1, grids - 1)
     row_values = work[place : place + of_rows].reshape(grids - 1, row_length)
     row_gradient = work[place + of_rows : place + 2 * of_rows].reshape(grids - 1, row_length)
@@ -121,6 +125,15 @@ def pixel_band(
             _scale(latents[start : start + count], values[hidden])
             for grid in range(1, grids):
                 _scale(row_values[grid - 1, left : left + count], values[hidden + grid])
+            values[hidden + grids : depth - 1, :count] = 0
+            for i in range(len(around)):
+                row = min(max(y + around[i, 1], 0), rows - 1)
+                start = table[0, LATENT_START] + row * table[0, STRIDE]
+                _add_shifted(
+                    latents[start : start + columns],
+                    left + around[i, 2],
+                    values[hidden + grids + around[i, 0], :count],
+                )
             product(
                 *(hidden_at, hidden_row, _STEP, x_at, _ROW, values_at, _ROW),
                 *(hidden, padded, with_ones, _WRITE),
@@ -143,17 +156,20 @@ def pixel_band(
             add_row_products(gradient_at, _ROW, x_at, _ROW, hidden_sums, hidden, with_ones, padded)
             product(
                 *(hidden_at, _STEP, hidden_row, gradient_at, _ROW, x_gradient_at, _ROW),
-                *(grids, padded, hidden, _WRITE),
+                *(inputs, padded, hidden, _WRITE),
             )
             product(
                 *(output_at + 4 * hidden, _STEP, output_row, out_at, _ROW, x_gradient_at, _ROW),
-                *(grids, padded, channels, _ADD),
+                *(inputs, padded, channels, _ADD),
             )
             start = y * columns + left
             _scale(x_gradient[0, :count], grid_gradient[start : start + count])
             for grid in range(1, grids):
                 target = row_gradient[grid - 1, left : left + count]
                 _scale(x_gradient[grid, :count], target)
+            for i in range(grids, inputs):
+                target = around_gradient[i - grids, y, left : left + count]
+                _scale(x_gradient[i, :count], target)
         for grid in range(1, grids):
             place = places[grid, 1]
             enlarge_row_backward(
@@ -173,6 +189,14 @@ def pixel_band(
 def _scale(source, target):
     for i in range(source.size):
         target[i] = LATENT_SCALE * source[i]
+
+
+@register_jitable(**_FAST)
+def _add_shifted(row, first, target):
+    """Add scaled numbers of a row from `first` on, where places outside are those of its ends."""
+    last = row.size - 1
+    for j in range(target.size):
+        target[j] += LATENT_SCALE * row[min(max(first + j, 0), last)]
 
 
 @register_jitable(**_FAST)

@@ -108,6 +108,34 @@ def add_gradients(
 
 
 @entry_point
+def add_surroundings(around, around_gradient, first, end, grid_gradient):
+    """Add the gradients of sums of surroundings to those for rows of grid 0; see `pixel_band`."""
+    _, rows, columns = around_gradient.shape
+    for y in range(first, end):
+        total = grid_gradient[y * columns : (y + 1) * columns]
+        for i in range(len(around)):
+            number, down, across = around[i]
+            row = y - down
+            if 0 <= row < rows:
+                _add_shifted_back(around_gradient[number, row], across, total)
+            # the rows at the ends are also those outside
+            if (y == 0 and down < 0) or (y == rows - 1 and down > 0):
+                _add_shifted_back(around_gradient[number, y], across, total)
+
+
+@register_jitable(**_FAST)
+def _add_shifted_back(source, across, target):
+    """Add a row to one that was shifted by a column at most, and whose ends were repeated."""
+    last = target.size - 1
+    for x in range(max(0, across), min(last, last + across) + 1):
+        target[x] += source[x - across]
+    if across < 0:
+        target[0] += source[0]
+    elif across > 0:
+        target[last] += source[last]
+
+
+@entry_point
 def add_rows(gradients):
     """Add all rows of an array to the first, in order."""
     total = gradients[0]

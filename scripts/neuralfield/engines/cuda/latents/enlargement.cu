@@ -78,8 +78,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 copies[to.start + (2 * i + a) * to.stride + 2 * j + b] = found[a][b];
 }
 
-// Enlarges pairs of grids to the size of the image, as inputs of the synthesis. Grid: (blocks of
-// cells, pairs).
+__device__ const int around[AROUND_COUNT][3] = AROUND;
+
+// Computes the sums of latents around 2 x 2 pixels of the finest grid, where places outside are those
+// of its ends.
+__device__ __forceinline__ void sum_surroundings(const float* source, long long stride, int high,
+                                                 int wide, int i, int j, int number,
+                                                 float (&found)[2][2]) {
+#pragma unroll
+    for (int a = 0; a < 2; ++a)
+#pragma unroll
+        for (int b = 0; b < 2; ++b) {
+            found[a][b] = 0.0f;
+#pragma unroll
+            for (int n = 0; n < AROUND_COUNT; ++n)
+                if (around[n][0] == number) {
+                    const int y = min(2 * i + a, high - 1), x = min(2 * j + b, wide - 1);
+                    found[a][b] += source[min(max(y + around[n][1], 0), high - 1) * stride +
+                                          min(max(x + around[n][2], 0), wide - 1)];
+                }
+        }
+}
+
+// Computes pairs of inputs of the synthesis. Grid: (blocks of cells, pairs).
 extern "C" __global__ void __launch_bounds__(THREADS)
     enlarge_last(const Level* __restrict__ levels, const float* __restrict__ filters,
                  const float* __restrict__ latents, const float* __restrict__ copies,
@@ -95,14 +116,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
         const int k = 2 * pair + part;
-        if (k >= GRIDS) {
-            const float value = k == GRIDS ? 1.0f : 0.0f;
+        if (k >= PIXEL_INPUTS) {
+            const float value = k == PIXEL_INPUTS ? 1.0f : 0.0f;
             found[part][0][0] = found[part][0][1] = found[part][1][0] = found[part][1][1] = value;
             continue;
         }
-        const Plane from = of.from[k];
+        const Plane from = of.from[k < GRIDS ? k : 0];
         const float* const source = (from.is_own ? latents : copies) + from.start;
-        if (k == 0) {
+        if (k >= GRIDS) {
+            sum_surroundings(source, from.stride, high, wide, i, j, k - GRIDS, found[part]);
+        } else if (k == 0) {
 #pragma unroll
             for (int a = 0; a < 2; ++a)
 #pragma unroll

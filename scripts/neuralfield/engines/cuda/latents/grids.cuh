@@ -1,10 +1,14 @@
 // What all kernels of latents share: the layout of grids, and the numbers of a step.
 //
 // Constants: GRIDS, HIDDEN, CHANNELS, INPUTS (of the rate model), NEIGHBOURS (of them, those in the
-// same grid), OFFSETS (rows and columns to the neighbours), and those of each file.
+// same grid), OFFSETS (rows and columns to the neighbours), SURROUNDINGS (sums of latents around a
+// pixel), AROUND (number of the sum, rows and columns of each of their AROUND_COUNT latents), and
+// those of each file.
 #pragma once
 
 #define FEATURES (INPUTS - NEIGHBOURS)
+#define PIXEL_INPUTS (GRIDS + SURROUNDINGS)  // of the synthesis
+#define INPUT_PAIRS ((PIXEL_INPUTS + 2) / 2)  // with the 1 for biases
 
 // A grid, the finest first. Arrays of latents have a border of zeros around each grid.
 struct Grid {

@@ -7,7 +7,7 @@ two trainings on the same kind of GPU end with the same bytes.
 
 import numpy as np
 
-from neuralfield.coding.context import INPUTS, NEIGHBOURS
+from neuralfield.coding.context import INPUTS, NEIGHBOURS, SURROUNDINGS
 from neuralfield.engines.cuda import recorded_engine
 from neuralfield.engines.cuda.latents.layout import make_layout
 from neuralfield.engines.cuda.launch import THREADS, Launch, compute_capability, processor_count
@@ -30,7 +30,7 @@ LEAST_CAPABILITY = 80
 """From this on, tensor cores multiply 16 x 16 numbers at once."""
 
 _WARP_THREADS = 128
-_RATE_BLOCKS, _PIXEL_BLOCKS = 3, 4
+_PROCESSOR_BLOCKS = 3
 """Blocks per multiprocessor of the kernels whose warps hold sums of weights' gradients."""
 
 _ERROR_SCALE = 32.0
@@ -121,7 +121,7 @@ class CudaLatentEngine:
 
     def _memory_bytes(self) -> int:
         layout, network = self._layout, self.objective.network
-        pixels, pairs = self.objective.pixels, network.grids // 2 + 1
+        pixels, pairs = self.objective.pixels, (network.grids + len(SURROUNDINGS)) // 2 + 1
         numbers = (len(NEIGHBOURS) // 2 + 3) * layout.latents + layout.features + 2 * layout.copies
         return 4 * (numbers + (2 * pairs + network.channels + 3) * pixels)
 
@@ -151,8 +151,9 @@ class CudaLatentEngine:
         self._features = zeros(max(1, layout.features))
         self._derivatives, self._of_latents = zeros(self._latent_count), zeros(self._latent_count)
         self._copies, self._of_copies = zeros(max(1, layout.copies)), zeros(max(1, layout.copies))
-        self._enlarged = zeros(network.grids // 2 + 1, pixels)  # likewise
-        self._of_pixels = zeros((network.grids + 1) // 2, pixels)
+        inputs = network.grids + len(SURROUNDINGS)
+        self._enlarged = zeros(inputs // 2 + 1, pixels)  # likewise
+        self._of_pixels = zeros((inputs + 1) // 2, pixels)
         self._rows = xp.zeros(_MOST_ROWS * _STEP.itemsize, dtype="uint8")
         self._step = xp.zeros((), dtype="int32")
         self._found, self._unused = xp.zeros(2), xp.zeros(2)
@@ -160,14 +161,14 @@ class CudaLatentEngine:
     def _make_launches(self) -> None:
         xp, layout, network = self._device.xp, self._layout, self.objective.network
         processors = processor_count(self._device)
-        rate_blocks, pixel_blocks = _RATE_BLOCKS * processors, _PIXEL_BLOCKS * processors
+        blocks = _PROCESSOR_BLOCKS * processors
         grids, pixels, latents = network.grids, self.objective.pixels, self._latent_count
         starts = self._starts
         rate_weights = starts["filters"] - starts["rate.0"]
         pixel_weights = self._parameters.size - starts["hidden"]
-        partials = xp.zeros((rate_blocks, rate_weights), dtype="float32")
-        of_pixels_partials = xp.zeros((pixel_blocks, pixel_weights), dtype="float32")
-        bits, squares = xp.zeros(rate_blocks), xp.zeros(pixel_blocks)
+        partials = xp.zeros((blocks, rate_weights), dtype="float32")
+        of_pixels_partials = xp.zeros((blocks, pixel_weights), dtype="float32")
+        bits, squares = xp.zeros(blocks), xp.zeros(blocks)
         grid_table, levels = xp.asarray(layout.grids), xp.asarray(layout.levels)
         parameters = self._parameters
         weights, filters = parameters[latents:], parameters[starts["filters"] :]
@@ -175,6 +176,7 @@ class CudaLatentEngine:
 
         adam = self.objective.optimizer
         assert isinstance(adam, Adam)
+        around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
         shared = {
             "GRIDS": grids,
             "HIDDEN": network.hidden,
@@ -182,18 +184,21 @@ class CudaLatentEngine:
             "INPUTS": INPUTS,
             "NEIGHBOURS": len(NEIGHBOURS),
             "OFFSETS": list(NEIGHBOURS),
+            "SURROUNDINGS": len(SURROUNDINGS),
+            "AROUND": around,
+            "AROUND_COUNT": len(around),
             "INPUT_SCALE": f"{INPUT_SCALE}f",
         }
         rate_constants = {
             "WEIGHTS": rate_weights,
-            "BLOCKS": rate_blocks,
+            "BLOCKS": blocks,
             "FLOOR": f"{PROBABILITY_FLOOR}f",
             "LEAST_SCALE": f"({LEAST_LOG_SCALE}f)",
             "LARGEST_SCALE": f"{LARGEST_LOG_SCALE}f",
         }
         pixel_constants = {
             "WEIGHTS": pixel_weights,
-            "BLOCKS": pixel_blocks,
+            "BLOCKS": blocks,
             "ERROR_SCALE": f"{_ERROR_SCALE}f",
         }
         step_constants = {
@@ -205,8 +210,8 @@ class CudaLatentEngine:
             "EPSILON": adam.epsilon,
             "RATE_WEIGHTS": rate_weights,
             "PIXEL_WEIGHTS": pixel_weights,
-            "RATE_BLOCKS": rate_blocks,
-            "PIXEL_BLOCKS": pixel_blocks,
+            "RATE_BLOCKS": blocks,
+            "PIXEL_BLOCKS": blocks,
         }
         rate = compile_module("latents/rate.cu", shared | rate_constants)
         of_pixels = compile_module("latents/pixels.cu", shared | pixel_constants)
@@ -222,7 +227,7 @@ class CudaLatentEngine:
         )
         self._rate = Launch(
             rate.get_function("rate"),
-            (rate_blocks,),
+            (blocks,),
             (
                 *(
                     grid_table,
@@ -259,12 +264,12 @@ class CudaLatentEngine:
             ),
             Launch(
                 enlargement.get_function("enlarge_last"),
-                (_blocks(int(layout.levels[0, :2].prod())), grids // 2 + 1),
+                (_blocks(int(layout.levels[0, :2].prod())), len(self._enlarged)),
                 (levels, *arrays, self._enlarged),
             ),
             Launch(
                 of_pixels.get_function("pixels"),
-                (pixel_blocks,),
+                (blocks,),
                 (
                     *(self._enlarged, self._image, parameters[starts["hidden"] :]),
                     *(parameters[starts["output"] :], self._of_pixels, of_pixels_partials),

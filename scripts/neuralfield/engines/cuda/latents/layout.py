@@ -11,7 +11,7 @@ PIECE = 16
 """Latents of a row that a warp treats together; see `rate.cu`."""
 
 _BORDER = 4
-"""Zeros around a grid on each side; no neighbour of a latent is farther."""
+"""Zeros around a grid on each side; no neighbour of a latent, on either side, is farther."""
 
 Shapes = Sequence[tuple[int, int]]
 
@@ -36,14 +36,13 @@ def make_layout(shapes: Shapes) -> Layout:
         stride, per_row = columns + 2 * _BORDER, -(-columns // PIECE)
         start = latents + _BORDER * stride + _BORDER
         grids[k, :7] = rows, columns, stride, start, parameters, pieces, per_row
-        latents += (rows + _BORDER) * stride
+        latents += (rows + 2 * _BORDER) * stride
         parameters += rows * columns
         pieces += rows * per_row
         for up in range(1, FEATURES + 1):
             grids[k, 6 + up] = features
             features += rows * (((columns - 1) >> up) + 1)
-    # gradients of neighbours are read below the last grid, and latents beyond the end of a row
-    latents += (_BORDER + PIECE) * (shapes[-1][1] + 2 * _BORDER)
+    latents += PIECE * (shapes[-1][1] + 2 * _BORDER)  # are read beyond the end of a row
     levels, copies = _levels(shapes, grids)
     return Layout(grids, levels, latents, features, copies, pieces)
 

@@ -1,9 +1,9 @@
 // The synthesis of pixels from enlarged latents: squared errors, and gradients of their sum.
 // Reference: `LatentNetwork.pixels`.
 //
-// A warp treats 16 pixels that follow each other in the image. Enlarged latents and their gradients
-// come in pairs of grids, so that a lane reads the two values that it holds as one word. The value
-// after that of the last grid is 1, for biases.
+// A warp treats 16 pixels that follow each other in the image. Their inputs and the gradients for
+// them come in pairs, so that a lane reads the two values that it holds as one word: the enlarged
+// latents of all grids, the sums of latents around, and 1, for biases.
 //
 // Constants: WEIGHTS (of both matrices), BLOCKS, ERROR_SCALE (factor on gradients in fp16).
 
@@ -13,13 +13,13 @@
 #define THREADS 128
 #define WARPS (THREADS / 32)
 #define TILES ((HIDDEN + 7) / 8)  // of hidden values
-#define COLUMNS (GRIDS + 1)
+#define COLUMNS (PIXEL_INPUTS + 1)
 #define DEPTH (HIDDEN + COLUMNS)
-#define PAIRS ((COLUMNS + 1) / 2)
+#define INPUT_TILES ((COLUMNS + 7) / 8)
 
 // What a lane needs of 16 pixels, loaded while those before are computed.
 struct Piece {
-    Values<1> inputs;
+    Values<INPUT_TILES> inputs;
     float targets[2][2];
 
     __device__ __forceinline__ void load(const unsigned int* enlarged, const float* image,
@@ -29,7 +29,12 @@ struct Piece {
         for (int h = 0; h < 2; ++h) {
             const long long place = 16 * piece + g + 8 * h;
             const bool is_there = piece < end && place < count;
-            inputs.words[0][h] = is_there && t < PAIRS ? enlarged[t * count + place] : 0u;
+#pragma unroll
+            for (int j = 0; j < INPUT_TILES; ++j) {
+                const int pair = 4 * j + t;
+                inputs.words[j][h] =
+                    is_there && pair < INPUT_PAIRS ? enlarged[pair * count + place] : 0u;
+            }
 #pragma unroll
             for (int i = 0; i < 2; ++i)
                 targets[h][i] = is_there && 2 * t + i < CHANNELS
@@ -39,7 +44,7 @@ struct Piece {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
     pixels(const unsigned int* __restrict__ enlarged, const float* __restrict__ image,
            const float* __restrict__ hidden_matrix, const float* __restrict__ output_matrix,
            unsigned int* __restrict__ gradients, float* __restrict__ partials,
@@ -50,18 +55,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     for (int i = threadIdx.x; i < WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
     __syncthreads();
 
-    Factor<1, TILES> hidden_forward, of_outputs;
-    Factor<TILES, 1> output_forward, of_hidden;
-    Factor<1, 1> direct_forward, direct_backward;
+    Factor<INPUT_TILES, TILES> hidden_forward;
+    Factor<TILES, INPUT_TILES> of_hidden;
+    Factor<TILES, 1> output_forward;
+    Factor<1, TILES> of_outputs;
+    Factor<INPUT_TILES, 1> direct_forward;
+    Factor<1, INPUT_TILES> direct_backward;
     load_forward(hidden_forward, hidden_matrix, HIDDEN, COLUMNS, COLUMNS);
     load_forward(output_forward, output_matrix, CHANNELS, HIDDEN, DEPTH);
     load_forward(direct_forward, output_matrix + HIDDEN, CHANNELS, COLUMNS, DEPTH);
     load_backward(of_outputs, output_matrix, CHANNELS, HIDDEN, DEPTH);
-    load_backward(of_hidden, hidden_matrix, HIDDEN, GRIDS, COLUMNS);
-    load_backward(direct_backward, output_matrix + HIDDEN, CHANNELS, GRIDS, DEPTH);
+    load_backward(of_hidden, hidden_matrix, HIDDEN, PIXEL_INPUTS, COLUMNS);
+    load_backward(direct_backward, output_matrix + HIDDEN, CHANNELS, PIXEL_INPUTS, DEPTH);
 
-    MatrixGradient<TILES, 1> hidden_gradient, output_gradient;  // the latter is transposed
-    MatrixGradient<1, 1> direct_gradient;                       // and this
+    MatrixGradient<TILES, INPUT_TILES> hidden_gradient;
+    MatrixGradient<TILES, 1> output_gradient;  // transposed
+    MatrixGradient<INPUT_TILES, 1> direct_gradient;
     hidden_gradient.clear();
     output_gradient.clear();
     direct_gradient.clear();
@@ -73,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     for (long long piece = first + warp; piece < end; piece += WARPS) {
         const Piece now = next;
         next.load(enlarged, image, piece + WARPS, end, count);
-        const Values<1>& inputs = now.inputs;
+        const Values<INPUT_TILES>& inputs = now.inputs;
         Values<TILES> hidden, of_sums;
         Sums<TILES> sums;
         sums.clear();
@@ -111,17 +120,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
             for (int h = 0; h < 2; ++h)
                 of_sums.words[j][h] = packed(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]) &
                                       __hgt2_mask(halves_of(hidden.words[j][h]), zero);
-        Sums<1> of_inputs;
+        Sums<INPUT_TILES> of_inputs;
         of_inputs.clear();
         add_products(of_inputs, of_sums, of_hidden);
         add_products(of_inputs, errors, direct_backward);
 #pragma unroll
         for (int h = 0; h < 2; ++h)
-            if (16 * piece + g + 8 * h < count && 2 * t < GRIDS)
-                gradients[t * count + 16 * piece + g + 8 * h] =
-                    packed(of_inputs.numbers[0][2 * h], of_inputs.numbers[0][2 * h + 1]);
+#pragma unroll
+            for (int j = 0; j < INPUT_TILES; ++j) {
+                const int pair = 4 * j + t;
+                if (16 * piece + g + 8 * h < count && 2 * pair < PIXEL_INPUTS)
+                    gradients[pair * count + 16 * piece + g + 8 * h] =
+                        packed(of_inputs.numbers[j][2 * h], of_inputs.numbers[j][2 * h + 1]);
+            }
 
-        const Values<1> turned_inputs = turned(inputs);
+        const Values<INPUT_TILES> turned_inputs = turned(inputs);
         const Values<1> turned_errors = turned(errors);
         hidden_gradient.add(turned(of_sums), turned_inputs);
         output_gradient.add(turned(hidden), turned_errors);

@@ -11,6 +11,7 @@
 #define THREADS 256
 
 __device__ const int offsets[NEIGHBOURS][2] = OFFSETS;
+__device__ const int around[AROUND_COUNT][3] = AROUND;
 
 // A latent: its grid, its place there, and its place in arrays with borders.
 struct Place {
@@ -96,11 +97,38 @@ __device__ __forceinline__ float gradient_of_bits(const Grid* grids, const Place
     return sum;
 }
 
+// Adds up the gradients of pixels for a latent of the finest grid: that of its own pixel, and those
+// of the sums that it is part of, also in place of latents outside of the grid.
+__device__ __forceinline__ float gradient_of_pixels(const Grid& grid, const Place& place,
+                                                    const __half* of_pixels) {
+    const int rows = int(grid.rows), columns = int(grid.columns);
+    const long long count = grid.rows * grid.columns;
+    const auto at = [&](int input, int y, int x) {
+        return __half2float(
+            of_pixels[2 * (input / 2 * count + (long long)y * columns + x) + input % 2]);
+    };
+    float sum = at(0, place.y, place.x);
+#pragma unroll
+    for (int n = 0; n < AROUND_COUNT; ++n) {
+        const int input = GRIDS + around[n][0], down = around[n][1], across = around[n][2];
+        const int first_y = place.y == 0 && down < 0 ? down : 0;
+        const int last_y = place.y == rows - 1 && down > 0 ? down : 0;
+        const int first_x = place.x == 0 && across < 0 ? across : 0;
+        const int last_x = place.x == columns - 1 && across > 0 ? across : 0;
+        for (int v = place.y + first_y; v <= place.y + last_y; ++v)
+            for (int u = place.x + first_x; u <= place.x + last_x; ++u) {
+                const int y = v - down, x = u - across;
+                if (y >= 0 && y < rows && x >= 0 && x < columns) sum += at(input, y, x);
+            }
+    }
+    return sum;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     update_latents(const Grid* __restrict__ grids, const Step* __restrict__ steps,
                    const int* __restrict__ step, const __half* __restrict__ planes, long long plane,
                    const float* __restrict__ own_gradient, const float* __restrict__ features,
-                   const __half2* __restrict__ of_pixels,
+                   const __half* __restrict__ of_pixels,
                    const float* __restrict__ of_latents, const float* __restrict__ derivatives,
                    float* __restrict__ parameters, float* __restrict__ moments1,
                    float* __restrict__ moments2, long long count) {
@@ -108,7 +136,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Step now = steps[*step];
     if (parameter >= count || now.temperature == 0.0f) return;
     const Place place = place_of(grids, parameter);
-    const float by_pixels = place.k == 0 ? __low2float(of_pixels[parameter]) : of_latents[parameter];
+    const float by_pixels = place.k == 0 ? gradient_of_pixels(grids[0], place, of_pixels)
+                                         : of_latents[parameter];
     const float by_bits = gradient_of_bits(grids, place, planes, plane, own_gradient, features);
     const float gradient = now.pixel_scale * by_pixels + now.bit_scale * by_bits;
     move(parameters + parameter, moments1 + parameter, moments2 + parameter,
