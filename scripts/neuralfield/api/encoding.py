@@ -48,7 +48,7 @@ _PILOT_LATENTS, _PILOT_WEIGHTS, _PILOT_LOSS_DB = 0.6, 1.2, 2.5
 """With the same lambda, what a long training takes for latents and for weights, relative to a short
 one, and how much higher its PSNR is: means over photographs."""
 
-_TIMED_STEPS, _LEAST_STEPS = 40, 60
+_TIMED_STEPS, _LEAST_STEPS = {"cpu": 40, "gpu": 800}, 60
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ def encode(
             steps=_USUAL_STEPS if steps is None else plain(steps),
             random_seed=plain(seed),
             bit_weight=given.get("lambda_", _USUAL_LAMBDA),
+            snapshots=2,
         ),
         _execution(device),
         None if folder is None else Path(folder),
@@ -240,10 +241,11 @@ class _Encoder:
 
     def timed(self, seconds: float, is_steered: bool) -> "_Encoder":
         """Return an encoder with as many steps as fit in a time."""
-        timed = replace(self, training=replace(self.training, steps=_TIMED_STEPS))
-        step_s = timed.fitted("timing").seconds / _TIMED_STEPS
+        count = _TIMED_STEPS[self.how.device]
+        timed = replace(self, training=replace(self.training, steps=count))
+        step_s = timed.fitted("timing").seconds / count
         trainings = 1 + _PILOT_SHARE * is_steered
-        steps = max(_LEAST_STEPS, int((seconds / step_s - _TIMED_STEPS) / trainings))
+        steps = max(_LEAST_STEPS, int((seconds / step_s - count) / trainings))
         return replace(self, training=replace(self.training, steps=steps))
 
     def of_quality(self, psnr_db: float) -> _Fitted:

@@ -110,8 +110,8 @@ class CodedImage:
     latents: Sequence[np.ndarray]  # int8, the finest grid first, see `grid_shapes`
     rate: Sequence[Layer]  # three
     filters: Layer  # weights (K - 1, 4), no bias
-    hidden: Layer  # (M, K + 3)
-    output: Layer  # (channels, M + K + 3): weights of hidden values, then those of inputs
+    hidden: Layer  # (M, K + 5)
+    output: Layer  # (channels, M + K + 5): weights of hidden values, then those of inputs
 
     def __post_init__(self) -> None:
         grids, hidden = len(self.latents), len(self.hidden.weights)

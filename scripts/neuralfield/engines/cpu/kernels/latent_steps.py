@@ -115,24 +115,24 @@ def add_surroundings(around, around_gradient, first, end, grid_gradient):
         total = grid_gradient[y * columns : (y + 1) * columns]
         for i in range(len(around)):
             number, down, across = around[i]
-            row = y - down
-            if 0 <= row < rows:
-                _add_shifted_back(around_gradient[number, row], across, total)
             # the rows at the ends are also those outside
-            if (y == 0 and down < 0) or (y == rows - 1 and down > 0):
-                _add_shifted_back(around_gradient[number, y], across, total)
+            above = min(down, 0) if y == 0 else 0
+            below = max(down, 0) if y == rows - 1 else 0
+            for row in range(y + above - down, y + below - down + 1):
+                if 0 <= row < rows:
+                    _add_shifted_back(around_gradient[number, row], across, total)
 
 
 @register_jitable(**_FAST)
 def _add_shifted_back(source, across, target):
-    """Add a row to one that was shifted by a column at most, and whose ends were repeated."""
+    """Add to a row what was read from it, shifted, where places outside are those of its ends."""
     last = target.size - 1
     for x in range(max(0, across), min(last, last + across) + 1):
         target[x] += source[x - across]
-    if across < 0:
-        target[0] += source[0]
-    elif across > 0:
-        target[last] += source[last]
+    for x in range(min(-across, source.size)):
+        target[0] += source[x]
+    for x in range(max(0, source.size - across), source.size if across > 0 else 0):
+        target[last] += source[x]
 
 
 @entry_point
