@@ -194,9 +194,13 @@ def _scale(source, target):
 @register_jitable(**_FAST)
 def _add_shifted(row, first, target):
     """Add scaled numbers of a row from `first` on, where places outside are those of its ends."""
-    last = row.size - 1
+    if first >= 0 and first + target.size <= row.size:
+        part = row[first : first + target.size]
+        for j in range(target.size):
+            target[j] += LATENT_SCALE * part[j]
+        return
     for j in range(target.size):
-        target[j] += LATENT_SCALE * row[min(max(first + j, 0), last)]
+        target[j] += LATENT_SCALE * row[min(max(first + j, 0), row.size - 1)]
 
 
 @register_jitable(**_FAST)
