@@ -35,8 +35,6 @@ _FIRST_STEP, _ROUND, _RELAXATION = 20, 10, 1.5
 """The step after which the blur and the ink's level are fitted, after how many steps they are
 fitted again, and the factor on each change, as contours follow it only later."""
 
-_NOT_WHITE = 0.9
-
 _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
 
 
@@ -56,9 +54,9 @@ class Contours(NamedTuple):
     """A fitted drawing, reduced to the image's size by the box filter, and fitted parameters."""
 
     drawing: np.ndarray  # float32, shape (height, width)
+    image: np.ndarray  # what the drawing explains: blurred, with the ink's level; the same shape
     blur_px: float
     ink: float
-    error: float  # root mean square of the fit's error at pixels that are not white
 
 
 def fit_contours(
@@ -93,14 +91,13 @@ def fit_contours(
             blur_px = math.sqrt(min(max(variance, _LEAST_BLUR_PX**2), _MOST_BLUR_PX**2))
             ink = min(max(ink + float(change[1]) * (1 - ink), -_MOST_INK), _MOST_INK)
             now = repeat(_blurring(blur_px)), repeat(ink)
-        drawings = list(pool.map(_Tile.drawing, tiles))
-        sums = np.sum(list(pool.map(_Tile.squared_errors, tiles, *now)), axis=0)
-    found = np.empty(image.shape, np.float32)
-    for tile, drawing in zip(tiles, drawings, strict=True):
-        part = found[tile.corner[0] :, tile.corner[1] :]
-        kept = drawing[: part.shape[0], : part.shape[1]]
-        part[: kept.shape[0], : kept.shape[1]] = kept
-    return Contours(found, blur_px, ink, math.sqrt(float(sums[0]) / max(1.0, float(sums[1]))))
+        drawings = list(pool.map(_Tile.drawings, tiles, *now))
+    found = np.empty((2, *image.shape), np.float32)
+    for tile, both in zip(tiles, drawings, strict=True):
+        part = found[:, tile.corner[0] :, tile.corner[1] :]
+        kept = both[:, : part.shape[1], : part.shape[2]]
+        part[:, : kept.shape[1], : kept.shape[2]] = kept
+    return Contours(found[0], found[1], blur_px, ink)
 
 
 class _Band(NamedTuple):
@@ -175,20 +172,21 @@ class _Tile:
         rows = terms[inside, inside].reshape(-1, 3).astype(np.float64)
         return rows[:, :2].T @ rows
 
-    def squared_errors(self, blurring: _Band, ink: float) -> np.ndarray:
-        """Return the sum of the squared errors at pixels that are not white, and their number."""
-        inside = slice(_MARGIN_PX, -_MARGIN_PX)
-        target = self._target(ink)
-        errors = blurring.times(blurring.times(self._fine()).T) - target
-        found = errors[inside, inside][target[inside, inside] < _NOT_WHITE].astype(np.float64)
-        return np.array([found @ found, found.size])
+    def drawings(self, blurring: _Band, ink: float) -> np.ndarray:
+        """Return the means over pixels, and the image that they explain, without the margin.
 
-    def drawing(self) -> np.ndarray:
-        """Return the means over pixels, without the margin; shape (height, width)."""
-        fine = self._fine().T
-        shape = fine.shape[0] // _FINE, _FINE, fine.shape[1] // _FINE, _FINE
-        inside = slice(_MARGIN_PX + _REACH_PX, -_MARGIN_PX - _REACH_PX)
-        return fine.reshape(shape).mean(axis=(1, 3))[inside, inside]
+        The shape is (2, height, width).
+        """
+        fine = self._fine()
+        blurred = blurring.times(blurring.times(fine).T) * np.float32(1 - ink) + np.float32(ink)
+        shape = fine.shape[1] // _FINE, _FINE, fine.shape[0] // _FINE, _FINE
+        means = fine.T.reshape(shape).mean(axis=(1, 3))
+        return np.stack(
+            [
+                image[margin:-margin, margin:-margin]
+                for image, margin in ((means, _MARGIN_PX + _REACH_PX), (blurred, _MARGIN_PX))
+            ]
+        )
 
     def _target(self, ink: float) -> np.ndarray:
         return (self._image - np.float32(ink)) / np.float32(1 - ink)

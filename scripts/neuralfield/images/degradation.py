@@ -44,6 +44,9 @@ _SHARP = 0.77
 """Difference of neighbouring pixels, as a share of the contrast, that three in a hundred of those
 at edges reach in sharp drawings, but not in those that are blurred by 0.4 pixels or more."""
 
+_EXPLAINED_PAPER, _EXPLAINED_NEAR = 0.97, 0.8
+"""Least value of paper in the image that contours explain, and values below it that are ink."""
+
 _FEWEST_NOISY = 0.12
 """Least share of pixels of paper close to ink that noise changes; thin lines change some, too."""
 
@@ -128,7 +131,7 @@ def estimate_degradation(
     found = Degradation(paper, own_ink if ink is None else ink, 0.0, 0.0)
     normalised = found.normalised(values)
     if noise is None:
-        noise = max(_noise(normalised, paper), _JPEG_NOISE * jpeg_step / 255)
+        noise = max(noise_of_paper(normalised, paper), _JPEG_NOISE * jpeg_step / 255)
     found = Degradation(found.paper, found.ink, noise, 0.0)
     filtered = normalised
     if found.is_noisy:
@@ -183,13 +186,22 @@ def _ink(shares: np.ndarray, is_flat: np.ndarray, paper: float) -> float:
     return 0.0 if is_white else min(darkest, _MOST_INK)
 
 
-def _noise(normalised: np.ndarray, paper: np.ndarray) -> float:
-    """Return the noise of the paper close to ink, where that of JPEG is."""
-    padded = np.pad(normalised, 1, "edge")
+def noise_of_paper(
+    normalised: np.ndarray, paper: np.ndarray, explained: np.ndarray | None = None
+) -> float:
+    """Return the noise of the paper close to ink, where that of JPEG is.
+
+    With the image that contours explain, the slopes of blurred ink do not count as noise.
+    """
+    if explained is None:
+        high, is_paper = normalised, highest_around(-normalised, 2) < -0.8
+        is_near = is_paper & (highest_around(-normalised, 5) > -0.6)
+    else:
+        high, is_paper = normalised - explained, explained > _EXPLAINED_PAPER
+        is_near = is_paper & (highest_around(-explained, 4) > -_EXPLAINED_NEAR)
+    padded = np.pad(high, 1, "edge")
     around = padded[1:-1, :-2] + padded[1:-1, 2:] + padded[:-2, 1:-1] + padded[2:, 1:-1]
-    high = (normalised - around / 4) / math.sqrt(1.25)
-    is_paper = highest_around(-normalised, 2) < -0.8
-    is_near = is_paper & (highest_around(-normalised, 5) > -0.6)
+    high = (high - around / 4) / math.sqrt(1.25)
     found = high[is_near if is_near.sum() > 100 else is_paper]
     if found.size <= 100 or np.mean(np.abs(found) > CLEAN_NOISE) < _FEWEST_NOISY:
         return 0.0

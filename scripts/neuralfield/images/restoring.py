@@ -12,9 +12,11 @@ from PIL import Image
 
 from neuralfield.images.contour_fit import FINE, SMOOTH, Contours, fit_contours
 from neuralfield.images.degradation import (
+    CLEAN_NOISE,
     Degradation,
     estimate_degradation,
     highest_around,
+    noise_of_paper,
 )
 from neuralfield.images.image import ImageData
 from neuralfield.images.kind import ToneCount
@@ -42,6 +44,9 @@ agreement of its paper (`neuralfield.images.kind.Tones`). Pages of mixed kind ha
 _THIN_AGREEMENT, _MOST_ERROR = 0.6, 0.03
 """Lines that are so thin that nothing is black are restored if the paper's agreement is larger and
 contours explain the image up to this error, which they do not where lines are grey and wider."""
+
+_NOT_WHITE = 0.9
+"""Largest value of pixels at which that error is measured."""
 
 _SPECKS = 6
 """Largest speck of the filtered image as a multiple of the noise; beside lines, those of JPEG."""
@@ -120,7 +125,11 @@ def _restored(
             "fits_ink": found.is_scan and "ink" not in given,
         }
         contours = fit_contours(filtered, found.blur_px, SMOOTH, threads, **fits)
-        is_explained = contours.error <= _MOST_ERROR
+        is_explained = _error(contours.image, filtered) <= _MOST_ERROR
+        normalised = found.normalised(values)
+        noise = noise_of_paper(normalised, found.paper, contours.image)
+        if found.is_noisy and "noise" not in given and not jpeg_step and noise < CLEAN_NOISE:
+            found, filtered = replace(found, noise=0.0), normalised
         found, filtered = _refined(found, filtered, contours)
         if not found.is_noisy:
             contours = fit_contours(filtered, found.blur_px, FINE, threads)
@@ -178,6 +187,12 @@ def _refined(
     ink = max(0.0, found.ink + share * (1 - found.ink))
     refined = replace(found, ink=ink, blur_px=contours.blur_px)
     return refined, (filtered - np.float32(share)) / np.float32(1 - share)
+
+
+def _error(explained: np.ndarray, image: np.ndarray) -> float:
+    """Return the root mean square of the errors at pixels that are not white."""
+    errors = (explained - image)[image < _NOT_WHITE]
+    return float(np.sqrt(np.mean(errors**2))) if errors.size else 0.0
 
 
 def _with_flat_parts(drawing: np.ndarray, filtered: np.ndarray, noise: float) -> np.ndarray:

@@ -26,6 +26,11 @@ def _drawing(blur_px: float = 0.0) -> np.ndarray:
     is_ink = (np.abs(radius - 22) < 2.5) | (np.abs(radius - 40) < 1.2) | (radius < 9)
     for place in range(8, 112, 12):
         is_ink |= (np.abs(y - place - 0.13 * x) < 0.9) & (radius > 48)
+    return _means(is_ink, blur_px)
+
+
+def _means(is_ink: np.ndarray, blur_px: float) -> np.ndarray:
+    """Return the means over pixels of blurred ink; float32, shape (side, side)."""
     image = (~is_ink).astype(np.float32)
     if blur_px:
         taps = np.arange(-4 * _FACTOR, 4 * _FACTOR + 1) / _FACTOR
@@ -80,6 +85,15 @@ def test_noise_and_blur_alone_are_removed():
         restored = restore(image)
         assert restored is not None
         assert _db(restored.image) > _db(image) + 4
+
+
+def test_slopes_of_strong_blur_are_not_taken_for_noise():
+    y, x = (np.mgrid[: _SIDE_PX * _FACTOR, : _SIDE_PX * _FACTOR] + 0.5) / _FACTOR
+    is_ink = (np.hypot(x - 60, y - 62) + 0.25) % 12 < 1
+    restored = restore(_as_image(_means(is_ink, blur_px=1.2)))
+    assert restored is not None
+    assert restored.degradation.noise == 0
+    assert psnr_db(restored.image.values()[..., 0], _means(is_ink, blur_px=0)) > 30
 
 
 def test_lines_that_are_nowhere_black_are_restored():
