@@ -1,4 +1,4 @@
-"""Measure the bits and the quality of images coded by ours, JPEG, WebP, AVIF and JPEG XL.
+"""Measure the bits and the quality of images coded by ours, JPEG, WebP, AVIF, JPEG XL and HEVC.
 
     python benchmarks/codecs.py kodim*.png --seconds 60
     python benchmarks/codecs.py photo.jpg --codecs ours AVIF --lambdas 1e-4 1e-3 --figure rates.png
@@ -6,12 +6,13 @@
 Each codec writes files of several qualities, which are read and decoded again; PSNR is that of the
 decoded levels, over all channels together, and bits are those of the whole file. Others are as
 Pillow writes them, with 4:4:4 colour where the format has it: JPEG optimised and progressive, WebP
-with method 6, AVIF (`speed`) and JPEG XL (`effort`) with settings that are slow to encode. JPEG XL
-needs the package pillow-jxl-plugin.
+with method 6, AVIF, JPEG XL and HEVC (x265) with settings that are slow to encode. JPEG XL needs the package
+pillow-jxl-plugin, and HEVC pillow-heif.
 
 BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. Those of mean
 curves compare with the published means over the 24 Kodak images, and mean something only if these
-are the images. Those against AVIF, and Cool-Chic on eight of the images, are means over images.
+are the images. Those against other codecs, and Cool-Chic on eight of the images, are means over
+images.
 """
 
 import argparse
@@ -33,6 +34,12 @@ from neuralfield.images.codecs import CODECS
 from neuralfield.images.metrics import psnr_db
 
 OURS = "ours"
+_PLUGINS = {
+    "JPEG XL": ("pillow_jxl", "pillow-jxl-plugin"),
+    "HEVC": ("pillow_heif", "pillow-heif"),
+}
+"""Modules that Pillow needs to write other formats, and their packages."""
+
 _LAMBDAS = (2e-2, 4e-3, 1e-3, 4e-4, 1e-4)
 
 
@@ -69,13 +76,16 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _is_available(name: str) -> bool:
-    if name != "JPEG XL":
+    if name not in _PLUGINS:
         return True
+    module, package = _PLUGINS[name]
     try:
-        importlib.import_module("pillow_jxl")
+        plugin = importlib.import_module(module)
     except ImportError:
-        print("JPEG XL is left out: the package pillow-jxl-plugin is not installed\n")
+        print(f"{name} is left out: the package {package} is not installed\n")
         return False
+    if name == "HEVC":
+        plugin.register_heif_opener()
     return True
 
 
@@ -115,13 +125,16 @@ def _print_means(curves: dict[str, dict[str, Curve]]) -> None:
 
 def _print_bd_rates(curves: dict[str, dict[str, Curve]]) -> None:
     print()
+    others = [name for name in ("AVIF", "HEVC") if name in curves]
     print_header(
-        "codec", *(f"mean curve to {name}" for name in PUBLISHED), "to Cool-Chic 5.0", "to AVIF"
+        "codec",
+        *(f"mean curve to {name}" for name in PUBLISHED),
+        *(f"to {name}" for name in ("Cool-Chic 5.0", *others)),
     )
     for name, own in curves.items():
         means = mean_curve(list(own.values()))
         cells = [f"{bd_rate_percent(means, anchor):+.1f} %" for anchor in PUBLISHED.values()]
-        for anchors in (COOL_CHIC, curves.get("AVIF", {})):
+        for anchors in (COOL_CHIC, *(curves[name] for name in others)):
             found = [
                 bd_rate_percent(curve, anchors[image])
                 for image, curve in own.items()
