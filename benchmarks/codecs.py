@@ -6,8 +6,8 @@
 Each codec writes files of several qualities, which are read and decoded again; PSNR is that of the
 decoded levels, over all channels together, and bits are those of the whole file. Others are as
 Pillow writes them, with 4:4:4 colour where the format has it: JPEG optimised and progressive, WebP
-with method 6, AVIF, JPEG XL and HEVC (x265) with settings that are slow to encode. JPEG XL needs the package
-pillow-jxl-plugin, and HEVC pillow-heif.
+with method 6, AVIF, JPEG XL and HEVC (x265) with settings that are slow to encode. JPEG XL needs
+the package pillow-jxl-plugin, and HEVC pillow-heif.
 
 BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. Those of mean
 curves compare with the published means over the 24 Kodak images, and mean something only if these

@@ -47,8 +47,8 @@ CODECS = {
         (8, 14, 20, 30, 40, 50, 60, 70),
     ),
 }
-"""Codecs with 4:4:4 colour where the format has it. JPEG XL needs the package pillow-jxl-plugin, and
-HEVC, which is x265 in a HEIF file, pillow-heif."""
+"""Codecs with 4:4:4 colour where the format has it. JPEG XL needs the package pillow-jxl-plugin,
+and HEVC, which is x265 in a HEIF file, pillow-heif."""
 
 
 class Rate(NamedTuple):
