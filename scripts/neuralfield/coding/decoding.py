@@ -42,8 +42,11 @@ def _surroundings(latents: np.ndarray) -> Iterator[np.ndarray]:
     rows, columns = latents.shape
     padded = np.pad(latents.astype(np.int16), 2, "edge")
     for offsets in SURROUNDINGS:
-        parts = [padded[2 + y : 2 + y + rows, 2 + x : 2 + x + columns] for y, x in offsets]
-        yield np.sum(parts, axis=0, dtype=np.int16) << (VALUE_BITS + 1 - len(parts).bit_length())
+        means = np.zeros(latents.shape, np.int16)
+        for y, x in offsets:
+            means += padded[2 + y : 2 + y + rows, 2 + x : 2 + x + columns]
+        means *= (1 << VALUE_BITS) // len(offsets)
+        yield means
 
 
 def levels_of(pixels: np.ndarray) -> np.ndarray:

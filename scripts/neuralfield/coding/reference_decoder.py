@@ -161,7 +161,7 @@ def _synthesised(latents: list[np.ndarray], layers: list[Layer], channels: int) 
     p = np.pad(planes[0], 2, "edge")
     for offsets in AROUND:
         near = [p[2 + y : 2 + y + height, 2 + x : 2 + x + width] for y, x in offsets]
-        planes.append(sum(near) // len(near))
+        planes.append(np.sum(near, axis=0) // len(near))
     inputs = np.array(planes).reshape(len(planes), -1)
     between = np.maximum(_apply(hidden, inputs), 0)
     pixels = _apply(output, np.concatenate([between, inputs]))

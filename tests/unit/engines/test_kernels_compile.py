@@ -5,8 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from kernel_texts import complaints_of_compiler, kernel_texts, nvrtc, recorded_kernels
+from make_latent_objective import make_latent_objective
 from make_objective import SIREN, make_objective
 
+from neuralfield.engines.cuda.latents.latent_arrays import LatentArrays
+from neuralfield.engines.cuda.latents.latent_launches import make_launches
 from neuralfield.rendering import gpu_resampling
 from neuralfield.rendering.gpu_patches import GpuPatches
 
@@ -87,4 +90,14 @@ def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
         GpuPatches(np.zeros((3, 10, 20), np.float32), 40, 80, 2, device)
         gpu_resampling._kernel.__wrapped__(0)
     assert len(texts) == 2
+    assert compile_all(texts, capability) == []
+
+
+@pytest.mark.parametrize("capability", [p for p in NEWEST_OFTEN if p.values[0] >= 80])
+def test_the_kernels_of_coded_images_compile(monkeypatch, capability):
+    objective = make_latent_objective("float32", 40, 50, "rgba", hidden=17)
+    with recorded_kernels(monkeypatch, capability) as (device, texts):
+        arrays = LatentArrays(objective, device)
+        make_launches(arrays, objective, np.zeros(2), np.zeros(2))
+    assert len(texts) == 4
     assert compile_all(texts, capability) == []

@@ -2,7 +2,7 @@
 // References: `round_softly`, nn/optimizers.py.
 //
 // Constants: LATENT_SCALE, BETA1, BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON, RATE_WEIGHTS,
-// PIXEL_WEIGHTS (without filters), RATE_BLOCKS, PIXEL_BLOCKS.
+// PIXEL_WEIGHTS (without filters), BLOCKS (of the kernels of both).
 
 #include <cuda_fp16.h>
 
@@ -169,13 +169,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int in_pixels = in_filters - filters;
     float sum = 0.0f, scale = now.pixel_scale;
     if (in_filters < 0) {
-        sum = sum_of_parts(of_rate + weight, RATE_BLOCKS, RATE_WEIGHTS);
+        sum = sum_of_parts(of_rate + weight, BLOCKS, RATE_WEIGHTS);
         scale = now.bit_scale;
     } else if (in_pixels < 0) {
         const int level = in_filters / 4, first = firsts[level];
         sum = sum_of_parts(of_filters + 4 * first + in_filters % 4, firsts[level + 1] - first, 4);
     } else if (in_pixels < PIXEL_WEIGHTS) {
-        sum = sum_of_parts(of_pixels + in_pixels, PIXEL_BLOCKS, PIXEL_WEIGHTS);
+        sum = sum_of_parts(of_pixels + in_pixels, BLOCKS, PIXEL_WEIGHTS);
         scale *= float(1 / INPUT_SCALE);
     }
     sums[warp][lane] = sum;
@@ -193,8 +193,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
            double* __restrict__ totals, double pixels) {
     __shared__ double sums[2][THREADS];
     double of_bits = 0.0, of_squares = 0.0;
-    for (int i = threadIdx.x; i < RATE_BLOCKS; i += THREADS) of_bits += bits[i];
-    for (int i = threadIdx.x; i < PIXEL_BLOCKS; i += THREADS) of_squares += squares[i];
+    for (int i = threadIdx.x; i < BLOCKS; i += THREADS) of_bits += bits[i];
+    for (int i = threadIdx.x; i < BLOCKS; i += THREADS) of_squares += squares[i];
     sums[0][threadIdx.x] = of_squares;
     sums[1][threadIdx.x] = of_bits;
     for (int width = THREADS / 2; width > 0; width /= 2) {
