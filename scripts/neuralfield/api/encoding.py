@@ -231,7 +231,8 @@ class _Encoder:
         steps = max(1, round(self.training.steps * share))
         training = replace(self.training, steps=steps, **changed)
         mode = MODES[self.values.shape[2]]
-        task = BitsTask(self.values, mode, BitsSettings(), training)
+        settings = BitsSettings.for_pixels(self.values.shape[0] * self.values.shape[1])
+        task = BitsTask(self.values, mode, settings, training)
         folder = None if self.folder is None else self.folder / name
         model, history = run_training(task, folder, self.how, **self.shown)
         device, threads = select_device(self.how.device), self.how.threads or available_cores()

