@@ -31,9 +31,12 @@ _CONTRAST = 5.0
 
 _LEARNING_RATE, _BETA1, _BETA2, _EPSILON = 0.1, 0.9, 0.99, 1e-3
 
-_FIRST_STEP, _ROUND, _RELAXATION = 20, 10, 1.5
-"""The step after which the blur and the ink's level are fitted, after how many steps they are
-fitted again, and the factor on each change, as contours follow it only later."""
+_ROUND, _RELAXATION = 10, 1.5
+"""After how many steps the blur and the ink's level are fitted again, and the factor on each
+change, as contours follow it only later."""
+
+_RAMP = 0.3
+"""The share of the steps over which steepness grows."""
 
 _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
 
@@ -44,10 +47,16 @@ class Splines(NamedTuple):
     per_px: int  # splines along each side of a pixel
     steepness: float
     steps: int
+    softness: float = 1.0  # the first steepness, as a share of the later one
+    first_step: int = 20  # after which the blur and the ink's level are fitted
 
 
 SMOOTH, FINE = Splines(1, 24.0, 150), Splines(2, 8.0, 200)
 """For images with noise, which finer contours would follow, and without."""
+
+SOFT = SMOOTH._replace(softness=0.7, first_step=40)
+"""For lines so thin and blurred that they are light grey: others vanish where steepness is large
+before contours are in place. Where `SMOOTH` explains an image, it is closer to the original."""
 
 
 class Contours(NamedTuple):
@@ -81,7 +90,7 @@ def fit_contours(
         for first in range(0, splines.steps, _ROUND):
             steps = range(first, min(first + _ROUND, splines.steps))
             list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
-            if first < _FIRST_STEP or not (fits_blur or fits_ink):
+            if first < splines.first_step or not (fits_blur or fits_ink):
                 continue
             terms = [fits_blur, fits_ink]
             sums = np.sum(list(pool.map(_Tile.normal_equations, tiles, *now)), axis=0)
@@ -139,14 +148,15 @@ class _Tile:
     ) -> None:
         self.corner = corner
         self._image, self._weights, self._splines = image, weights, splines
+        self._steepness = _steepness(splines, 0)
         self._sampling = _sampling(splines.per_px)
         self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
 
     def fit(self, steps: range, blurring: _Band, ink: float) -> None:
-        steepness = np.float32(self._splines.steepness)
-        scale = steepness * np.float32(self._splines.per_px**2)
         target = self._target(ink)
         for step in steps:
+            self._steepness = _steepness(self._splines, step)
+            scale = self._steepness * np.float32(self._splines.per_px**2)
             drawing = self._fine()
             error = blurring.times(blurring.times(drawing).T) - target
             back = blurring.adjoint(blurring.adjoint(error).T)
@@ -194,7 +204,7 @@ class _Tile:
     def _fine(self) -> np.ndarray:
         """Return the drawing at all points, transposed."""
         z = self._sampling.times(self._sampling.times(self._weights).T)
-        z *= np.float32(0.5 * self._splines.steepness)
+        z *= np.float32(0.5) * self._steepness
         np.tanh(z, out=z)
         z *= np.float32(0.5)
         z += np.float32(0.5)
@@ -206,7 +216,7 @@ def _tiles(image: np.ndarray, splines: Splines) -> list[_Tile]:
     padded = np.pad(image, around, "edge")
     size = splines.per_px * padded.shape[1], splines.per_px * padded.shape[0]
     first = resize_channel(padded, size, "lanczos") - np.float32(0.5)
-    first *= np.float32(_CONTRAST / splines.steepness)
+    first *= np.float32(_CONTRAST / (splines.softness * splines.steepness))
     sides = []
     for side in image.shape:
         count = -(-side // _TILE_PX)
@@ -224,6 +234,11 @@ def _tiles(image: np.ndarray, splines: Splines) -> list[_Tile]:
                 _Tile((y, x), padded[tuple(window)], first[tuple(weights)].copy(), splines)
             )
     return tiles
+
+
+def _steepness(splines: Splines, step: int) -> np.float32:
+    grown = min(1, step / (_RAMP * splines.steps))
+    return np.float32(splines.steepness * (splines.softness + (1 - splines.softness) * grown))
 
 
 def _solved(equations: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from neuralfield.images.contour_fit import FINE, SMOOTH, Contours, fit_contours
+from neuralfield.images.contour_fit import FINE, SMOOTH, SOFT, Contours, fit_contours
 from neuralfield.images.degradation import (
     CLEAN_NOISE,
     Degradation,
@@ -50,6 +50,10 @@ _NOT_WHITE = 0.9
 
 _SPECKS = 6
 """Largest speck of the filtered image as a multiple of the noise; beside lines, those of JPEG."""
+
+
+_MOST_SPECKS = 0.05
+"""Largest share of specks in the ink; they have below 1 % of it, and light lines 7 % or more."""
 
 
 class Restored(NamedTuple):
@@ -125,7 +129,13 @@ def _restored(
             "fits_ink": found.is_scan and "ink" not in given,
         }
         contours = fit_contours(filtered, found.blur_px, SMOOTH, threads, **fits)
-        is_explained = _error(contours.image, filtered) <= _MOST_ERROR
+        error = _error(contours.image, filtered)
+        if error > _MOST_ERROR:
+            soft = fit_contours(filtered, found.blur_px, SOFT, threads, **fits)
+            soft_error = _error(soft.image, filtered)
+            if soft_error < error:
+                contours, error = soft, soft_error
+        is_explained = error <= _MOST_ERROR
         normalised = found.normalised(values)
         noise = noise_of_paper(normalised, found.paper, contours.image)
         if found.is_noisy and "noise" not in given and not jpeg_step and noise < CLEAN_NOISE:
@@ -196,9 +206,14 @@ def _error(explained: np.ndarray, image: np.ndarray) -> float:
 
 
 def _with_flat_parts(drawing: np.ndarray, filtered: np.ndarray, noise: float) -> np.ndarray:
-    """Make all paper and all ink away from edges one tone, without the specks of strong noise."""
+    """Make all paper and all ink away from edges one tone, without the specks of strong noise.
+
+    Paper stays as it is if that would remove much of the ink: thin blurred lines are as light.
+    """
     reach = min(max(_SPECKS * noise, 0.03), 0.2)
-    drawing = np.where(-highest_around(-filtered, 2) > 1 - reach, 1, drawing)
+    is_paper, ink = -highest_around(-filtered, 2) > 1 - reach, 1 - drawing
+    if ink[is_paper].sum() <= _MOST_SPECKS * ink.sum():
+        drawing = np.where(is_paper, 1, drawing)
     return np.where(highest_around(filtered, 2) < reach, 0, drawing)
 
 

@@ -108,6 +108,19 @@ def test_lines_that_are_nowhere_black_are_restored():
     assert after > before + 3
 
 
+def test_thin_dashes_in_a_blurred_scan_are_restored():
+    y, x = (np.mgrid[: _SIDE_PX * _FACTOR, : _SIDE_PX * _FACTOR] + 0.5) / _FACTOR
+    is_dash = np.arctan2(y - 62, x - 60) * 12 // 1 % 3 < 2
+    is_ink = ((np.hypot(x - 60, y - 62) + 0.25) % 6 < 0.35) & is_dash
+    random = np.random.default_rng(2).normal(0, 0.012, (_SIDE_PX, _SIDE_PX))
+    image = _as_image(0.1 + 0.75 * _means(is_ink, blur_px=1.0) + random)
+    restored = restore(image)
+    assert restored is not None
+    truth = _means(is_ink, blur_px=0)
+    before, after = (psnr_db(one.values()[..., 0], truth) for one in (image, restored.image))
+    assert after > before + 3
+
+
 def test_results_do_not_depend_on_threads():
     scan = _scan()
     first, second = restore(scan, threads=1), restore(scan, threads=3)
