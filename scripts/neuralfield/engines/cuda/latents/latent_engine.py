@@ -1,9 +1,12 @@
 """The engine for NVIDIA GPUs that fits latents and networks to an image; see `tasks.bits`.
 
 A step is recorded as a graph: latents from parameters; on one stream the rate model, on another
-enlarged grids, pixels and their gradients; then the update. All sums have a fixed order, so that
+enlarged grids, pixels and their gradients; then the updates. All sums have a fixed order, so that
 two trainings on the same kind of GPU end with the same bytes.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from neuralfield.engines.cuda.latents.latent_arrays import (
     memory_bytes,
 )
 from neuralfield.engines.cuda.latents.latent_launches import ERROR_SCALE, make_launches
-from neuralfield.engines.cuda.launch import compute_capability
+from neuralfield.engines.cuda.launch import Launch, compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.source import compiled_together
 from neuralfield.engines.kernel_plan import NotCovered, no_kernels_for
@@ -120,22 +123,28 @@ class CudaLatentEngine:
 
     def _launch_forward(self) -> None:
         """Compute latents, bits and errors, and the gradients, on two streams."""
-        stream = self._cuda.get_current_stream()
         self._launches.round_latents()
-        self._fork.record(stream)
-        self._side.wait_event(self._fork)
-        with self._side:
-            self._launches.rate()
-            self._join.record(self._side)
-        for launch in self._launches.pixels:
-            launch()
-        stream.wait_event(self._join)
+        with self._beside(self._launches.rate):
+            for launch in self._launches.pixels:
+                launch()
 
     def _launch_step(self) -> None:
         self._launch_forward()
-        for launch in self._launches.update:
-            launch()
+        with self._beside(self._launches.update_weights):
+            self._launches.update_latents()
         self._launches.finish()
+
+    @contextmanager
+    def _beside(self, launch: Launch) -> Iterator[None]:
+        """Put a launch on another stream, beside those of a ``with`` block."""
+        stream = self._cuda.get_current_stream()
+        self._fork.record(stream)
+        self._side.wait_event(self._fork)
+        with self._side:
+            launch()
+            self._join.record(self._side)
+        yield
+        stream.wait_event(self._join)
 
 
 def _require_kernels(objective: BitsObjective, precision: str, device: Device) -> None:

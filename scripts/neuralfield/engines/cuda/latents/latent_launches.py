@@ -28,12 +28,13 @@ _WARP_THREADS = 128
 
 @dataclass(frozen=True)
 class LatentLaunches:
-    """The launches of a step, in order; `rate` and `pixels` are independent of each other."""
+    """The launches of a step, in order; `rate` and `pixels` are independent, and both updates."""
 
     round_latents: Launch
     rate: Launch
     pixels: list[Launch]
-    update: list[Launch]
+    update_latents: Launch
+    update_weights: Launch
     finish: Launch
     finish_evaluation: Launch  # leaves the totals as they are
 
@@ -47,6 +48,7 @@ def make_launches(
     now, count = (arrays.steps, arrays.step), np.int64(arrays.latent_count)
     sums = (*now, arrays.bits, arrays.squares, arrays.found)
     finish = steps.get_function("finish")
+    update_latents, update_weights = _update_launches(arrays, steps)
     return LatentLaunches(
         round_latents=Launch(
             steps.get_function("round_latents"),
@@ -55,7 +57,8 @@ def make_launches(
         ),
         rate=_rate_launch(arrays, shared),
         pixels=_pixel_launches(arrays, objective, shared),
-        update=_update_launches(arrays, steps),
+        update_latents=update_latents,
+        update_weights=update_weights,
         finish=Launch(finish, (1,), (*sums, totals, np.float64(objective.pixels))),
         finish_evaluation=Launch(finish, (1,), (*sums, unused, np.float64(objective.pixels))),
     )
