@@ -24,7 +24,11 @@ def gpu():
 
 
 def require_close(gpu, objective, reference, step):
-    """Compare losses and gradients of a step; values are rounded to 11 bits."""
+    """Compare losses and gradients of a step.
+
+    Values are rounded to 11 bits, so that a few rectified values near 0 get the other sign, and
+    gradients near them differ.
+    """
     loss, error = reference.evaluate(np.arange(0), step, 1)
     engine = CudaLatentEngine(objective, gpu, "auto")
     engine.run(step, 1)
@@ -35,8 +39,10 @@ def require_close(gpu, objective, reference, step):
     state = objective.optimizer.state
     for name, gradient in zip(names, gradients(loss, tensors), strict=True):
         found = to_host(state[f"moment1.{name}"]) * 10  # which is 1 - beta1 of the gradient
-        size = np.linalg.norm(gradient)
-        assert np.linalg.norm(found - gradient) <= 3e-2 * size + 1e-9, name
+        errors, size = abs(found - gradient), np.linalg.norm(gradient)
+        assert np.linalg.norm(errors) <= 0.1 * size + 1e-9, name
+        if errors.size > 50:
+            assert np.quantile(errors, 0.9) <= 0.02 * size / errors.size**0.5, name
 
 
 @pytest.mark.parametrize("step", [3, STEPS - 1])
