@@ -108,17 +108,27 @@ def test_lines_that_are_nowhere_black_are_restored():
     assert after > before + 3
 
 
-def test_thin_dashes_in_a_blurred_scan_are_restored():
+def _dashes(wide_px, blur_px):
+    """Return a noisy scan of thin dashed circles, and their means over pixels."""
     y, x = (np.mgrid[: _SIDE_PX * _FACTOR, : _SIDE_PX * _FACTOR] + 0.5) / _FACTOR
     is_dash = np.arctan2(y - 62, x - 60) * 12 // 1 % 3 < 2
-    is_ink = ((np.hypot(x - 60, y - 62) + 0.25) % 6 < 0.35) & is_dash
+    is_ink = ((np.hypot(x - 60, y - 62) + 0.25) % 6 < wide_px) & is_dash
     random = np.random.default_rng(2).normal(0, 0.012, (_SIDE_PX, _SIDE_PX))
-    image = _as_image(0.1 + 0.75 * _means(is_ink, blur_px=1.0) + random)
+    scan = 0.1 + 0.75 * _means(is_ink, blur_px=blur_px) + random
+    return _as_image(scan), _means(is_ink, blur_px=0)
+
+
+def test_thin_dashes_in_a_blurred_scan_are_restored():
+    image, truth = _dashes(0.4, 0.6)
     restored = restore(image)
     assert restored is not None
-    truth = _means(is_ink, blur_px=0)
-    before, after = (psnr_db(one.values()[..., 0], truth) for one in (image, restored.image))
-    assert after > before + 3
+    values = restored.image.values()[..., 0]
+    assert psnr_db(values, truth) > psnr_db(image.values()[..., 0], truth) + 3
+    assert (1 - values).sum() == pytest.approx((1 - truth).sum(), rel=0.15)
+
+
+def test_dashes_that_contours_would_lose_are_left():
+    assert restore(_dashes(0.3, 1.0)[0]) is None
 
 
 def test_results_do_not_depend_on_threads():
