@@ -26,6 +26,7 @@ def main(
     target: Mapping[str, float],
     training: Mapping[str, Any],
     log_path: Path | None = None,
+    threads: int | None = None,
 ) -> None:
     """Write the file, the decoded image, and the history and the record of the training.
 
@@ -51,6 +52,7 @@ def main(
         steps=training["steps"],
         seed=training["random_seed"],
         device=training["device"],
+        threads=threads,
         folder=folder,
         callback=report,
     )

@@ -91,6 +91,7 @@ def encode(
     mode: str = "auto",
     seed: int = 0,
     device: str = "auto",
+    threads: int | None = None,
     folder: str | os.PathLike | None = None,
     max_megapixels: float = 16.0,
     callback: Callback | None = None,
@@ -127,6 +128,8 @@ def encode(
     device : {"auto", "cpu", "gpu"}
         Where to train; "auto" takes an NVIDIA GPU of compute capability 8.0 or higher if there is
         one. Files of different devices differ.
+    threads : int, optional
+        Number of processor cores, on which the file does not depend; default: all.
     folder : path, optional
         Folder for the states of trainings, from which the same call resumes after an interruption,
         with the same file.
@@ -173,7 +176,7 @@ def encode(
             bit_weight=given.get("lambda_", _USUAL_LAMBDA),
             snapshots=2,
         ),
-        _execution(device),
+        _execution(device, plain(threads)),
         None if folder is None else Path(folder),
         {"callback": callback, "progress": progress},
     )
@@ -273,13 +276,14 @@ class _Encoder:
         )
 
 
-def _execution(request: str) -> ImageExecution:
+def _execution(request: str, threads: int | None) -> ImageExecution:
     """Return how to train on a device: the tape engine is too slow for images."""
+    settings: dict[str, Any] = {} if threads is None else {"threads": threads}
     device = select_device(request)
     is_old = device.kind == "gpu" and compute_capability(device) < LEAST_CAPABILITY
     if device.kind == "cpu" or (is_old and request == "auto"):
-        return ImageExecution.from_mapping({"device": "cpu"})
-    return ImageExecution.from_mapping({"device": "gpu", "engine": "cuda"})
+        return ImageExecution.from_mapping({**settings, "device": "cpu"})
+    return ImageExecution.from_mapping({**settings, "device": "gpu", "engine": "cuda"})
 
 
 def _limited(bit_weight: float) -> float:
