@@ -44,7 +44,7 @@ PIXEL_BYTES = 4 * 4 * 6
 """Bytes of a pixel: six copies in float32 of an image with four values per pixel."""
 
 CODING_PIXEL_BYTES, CODING_STEP_S = 500, 4e-7
-"""Of coding an image: memory of a pixel, and seconds of a core for a pixel in a step."""
+"""For each pixel of a coded image: memory in bytes, and seconds of a core in each step."""
 
 VALUE_BYTES = 8 * 8
 """Bytes of each value of a layer: eight copies in float64 in the forward and backward passes."""

@@ -191,7 +191,7 @@ def noise_of_paper(
 ) -> float:
     """Return the noise of the paper close to ink, where that of JPEG is.
 
-    With the image that contours explain, the slopes of blurred ink do not count as noise.
+    If the image that contours explain is given, gradients of blurred ink do not count as noise.
     """
     if explained is None:
         high, is_paper = normalised, highest_around(-normalised, 2) < -0.8

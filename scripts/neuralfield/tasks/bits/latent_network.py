@@ -82,8 +82,8 @@ class LatentNetwork(Network[Linear]):
     def initialise(self, mean: np.ndarray, generator: np.random.Generator) -> None:
         """Set the initial weights; latents are zeros, and all pixels are `mean`.
 
-        Networks of the usual width start with weights that were trained on other photographs (see
-        `benchmarks/initial_latent_weights.py`): 1,000 steps then reach what took 3,000.
+        Networks of up to the usual width start with weights that were trained on other photographs
+        (see `benchmarks/initial_latent_weights.py`), which helps short trainings most.
         """
         of = self._tensors
         if self.hidden <= USUAL_HIDDEN:

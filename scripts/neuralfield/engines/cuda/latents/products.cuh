@@ -46,37 +46,37 @@ __device__ __forceinline__ unsigned int packed(float low, float high) {
     return word_of(__floats2half2_rn(low, high));
 }
 
-// Loads a matrix of `outputs` rows with `inputs` columns each, `stride` apart, as the right factor of
-// a product with inputs; numbers beyond both are 0.
+// Loads numbers of a matrix as a right factor: that of row k and column n is at k * row_stride +
+// n * column_stride, and numbers beyond `rows` and `columns` are 0.
 template <int INTO, int OUT>
-__device__ __forceinline__ void load_forward(Factor<INTO, OUT>& factor, const float* matrix,
-                                             int outputs, int inputs, int stride) {
+__device__ __forceinline__ void load_factor(Factor<INTO, OUT>& factor, const float* matrix,
+                                            int rows, int columns, int row_stride,
+                                            int column_stride) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int n = 0; n < OUT; ++n)
 #pragma unroll
         for (int k = 0; k < INTO; ++k) {
-            const int out = 8 * n + g, in = 8 * k + 2 * t;
-            const float* const row = matrix + out * stride;
-            factor.words[n][k] = packed(out < outputs && in < inputs ? row[in] : 0.0f,
-                                        out < outputs && in + 1 < inputs ? row[in + 1] : 0.0f);
+            const int row = 8 * k + 2 * t, column = 8 * n + g;
+            const float* const at = matrix + row * row_stride + column * column_stride;
+            factor.words[n][k] =
+                packed(column < columns && row < rows ? at[0] : 0.0f,
+                       column < columns && row + 1 < rows ? at[row_stride] : 0.0f);
         }
 }
 
-// Loads the same matrix as the right factor of a product with gradients for its outputs.
+// Loads a layer's matrix, `outputs` rows of `inputs` weights each, for products with its inputs.
+template <int INTO, int OUT>
+__device__ __forceinline__ void load_forward(Factor<INTO, OUT>& factor, const float* matrix,
+                                             int outputs, int inputs, int stride) {
+    load_factor(factor, matrix, inputs, outputs, 1, stride);
+}
+
+// Loads the same matrix for products with gradients for the layer's outputs.
 template <int INTO, int OUT>
 __device__ __forceinline__ void load_backward(Factor<INTO, OUT>& factor, const float* matrix,
                                               int outputs, int inputs, int stride) {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (int n = 0; n < OUT; ++n)
-#pragma unroll
-        for (int k = 0; k < INTO; ++k) {
-            const int in = 8 * n + g, out = 8 * k + 2 * t;
-            const float* const row = matrix + out * stride;
-            factor.words[n][k] = packed(out < outputs && in < inputs ? row[in] : 0.0f,
-                                        out + 1 < outputs && in < inputs ? row[in + stride] : 0.0f);
-        }
+    load_factor(factor, matrix, outputs, inputs, stride, 1);
 }
 
 __device__ __forceinline__ void add_short_product(float* sums, unsigned int a0, unsigned int a1,
