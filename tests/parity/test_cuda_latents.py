@@ -1,13 +1,20 @@
 """The kernels of coded images for GPUs, compared with the tape in float64."""
 
+import zlib
+
 import numpy as np
 import pytest
+from coded_images import is_same, random_coded_image
 from make_latent_objective import STEPS, make_latent_objective
 
+from neuralfield.coding import nfz
+from neuralfield.coding.decoding import pixels_of
 from neuralfield.engines.cpu.latent_engine import LatentEngine
+from neuralfield.engines.cuda.latents.decoder import CudaDecoder
 from neuralfield.engines.cuda.latents.latent_engine import CudaLatentEngine
 from neuralfield.nn.tensor import gradients
 from neuralfield.system.device import HOST, gpu_is_present, select_device, to_host
+from neuralfield.system.errors import InputError
 
 pytestmark = [
     pytest.mark.gpu,
@@ -81,3 +88,25 @@ def test_a_run_has_the_same_bytes_in_any_parts(gpu):
         engine.close()
     for name, array in found[0].items():
         np.testing.assert_array_equal(array, found[1][name])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 40), (700, 5), (51, 38), (300, 1000)])
+def test_files_are_decoded_to_the_pixels_of_the_cpu(gpu, size):
+    for channels in (1, 3, 4):
+        image = random_coded_image(*size, channels, seed=sum(size), hidden=12 * channels)
+        if channels == 4:  # the largest latents
+            for grid in image.latents:
+                grid[:] = np.clip(grid.astype(int) * 9, -64, 63)
+        decoder, content = CudaDecoder(gpu), nfz.to_bytes(image)
+        found = nfz.from_bytes(content, reader=decoder.read_latents)
+        assert is_same(found, image)
+        assert np.array_equal(decoder.pixels(found), pixels_of(image))
+
+
+def test_cut_files_end_in_an_error(gpu):
+    content = nfz.to_bytes(random_coded_image(60, 90))
+    for removed in (1, 100, 2000):
+        cut = content[: -4 - removed]
+        with pytest.raises(InputError, match="stream"):
+            reader = CudaDecoder(gpu).read_latents
+            nfz.from_bytes(cut + zlib.crc32(cut).to_bytes(4, "little"), reader=reader)

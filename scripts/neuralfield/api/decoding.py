@@ -7,14 +7,19 @@ from neuralfield.api.arguments import require_path, require_positive
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.coding import nfz
 from neuralfield.coding.decoding import pixels_of
+from neuralfield.engines.cuda.latents.decoder import CudaDecoder
 from neuralfield.images.image import MODES, ImageData
+from neuralfield.system.device import select_device
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import open_input
 from neuralfield.viewing.coded_page import coded_page
 
 
 def decode(
-    source: str | os.PathLike | bytes, *, max_megapixels: float = nfz.MAX_MEGAPIXELS
+    source: str | os.PathLike | bytes,
+    *,
+    max_megapixels: float = nfz.MAX_MEGAPIXELS,
+    device: str = "cpu",
 ) -> RenderedImage:
     """Decode a file that `neuralfield.encode` has written.
 
@@ -26,6 +31,8 @@ def decode(
         An ``.nfz`` file, or its content.
     max_megapixels : float
         Maximum size of the image; a larger one raises ValueError.
+    device : {"cpu", "gpu", "auto"}
+        Where to decode. The first image takes longer on a GPU, for which kernels are compiled.
 
     Returns
     -------
@@ -50,7 +57,7 @@ def decode(
     neuralfield.system.errors.InputError: source: is not a coded image; ...
     """
     content, where = content_of(source)
-    values = decoded(content, where, max_megapixels).values()
+    values = decoded(content, where, max_megapixels, device).values()
     return (values[..., 0] if values.shape[2] == 1 else values).view(RenderedImage)
 
 
@@ -67,9 +74,19 @@ def content_of(source: str | os.PathLike | bytes) -> tuple[bytes, str]:
     return content, str(path)
 
 
-def decoded(content: bytes, where: str, max_megapixels: float = nfz.MAX_MEGAPIXELS) -> ImageData:
+def decoded(
+    content: bytes,
+    where: str,
+    max_megapixels: float = nfz.MAX_MEGAPIXELS,
+    device: str = "cpu",
+) -> ImageData:
     """Decode the content of a file; `where` names it in errors."""
     require_positive("max_megapixels", max_megapixels)
+    selected = select_device(device)
+    if selected.kind == "gpu":
+        decoder = CudaDecoder(selected)
+        image = nfz.from_bytes(content, where, max_megapixels, decoder.read_latents)
+        return ImageData(decoder.pixels(image), MODES[image.channels], 8)
     image = nfz.from_bytes(content, where, max_megapixels)
     return ImageData(pixels_of(image), MODES[image.channels], 8)
 

@@ -5,6 +5,7 @@ docs/format.md describes it. Sizes are checked before anything is allocated.
 
 import struct
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,8 +91,24 @@ def to_bytes(image: CodedImage) -> bytes:
     return bytes(content) + struct.pack("<I", zlib.crc32(content))
 
 
+LatentReader = Callable[[list[np.ndarray], Sequence[Layer], Sequence[int], Symbols], None]
+"""Decodes the latents of all grids, given the rate model and the largest latent of each grid."""
+
+
+def read_latents(
+    latents: list[np.ndarray], rate: Sequence[Layer], largest: Sequence[int], symbols: Symbols
+) -> None:
+    """Decode the latents of all grids on the CPU."""
+    for k in reversed(range(len(latents))):
+        if largest[k] and not symbols.is_cut:
+            code_grid(k, latents, rate, largest[k], symbols)
+
+
 def from_bytes(
-    content: bytes, where: str = "content", max_megapixels: float = MAX_MEGAPIXELS
+    content: bytes,
+    where: str = "content",
+    max_megapixels: float = MAX_MEGAPIXELS,
+    reader: LatentReader = read_latents,
 ) -> CodedImage:
     """Read the content of a file.
 
@@ -102,6 +119,8 @@ def from_bytes(
         Name of the file in errors.
     max_megapixels : float
         Maximum size of the image; it limits time and memory, as a small file can be a large image.
+    reader : callable
+        Decodes the latents.
 
     Raises
     ------
@@ -118,7 +137,7 @@ def from_bytes(
         found = "is cut off or damaged (its checksum is wrong)"
         raise InputError(where, found, EXPECTED, FETCH_AGAIN)
     try:
-        return _read(content[4:-4], where, max_megapixels)
+        return _read(content[4:-4], where, max_megapixels, reader)
     except (IndexError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -126,7 +145,7 @@ def from_bytes(
         raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
 
 
-def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
+def _read(content: bytes, where: str, max_megapixels: float, reader: LatentReader) -> CodedImage:
     """Read what follows the version. Raises ValueError or IndexError if it is damaged."""
     width, place = _read_varint(content, 0)
     height, place = _read_varint(content, place)
@@ -175,9 +194,7 @@ def _read(content: bytes, where: str, max_megapixels: float) -> CodedImage:
             )
         )
     latents = [np.zeros(shape, np.int8) for shape in grid_shapes(height, width, grids)]
-    for k in reversed(range(grids)):
-        if largest[k] and not symbols.is_cut:
-            code_grid(k, latents, layers[:3], largest[k], symbols)
+    reader(latents, layers[:3], largest, symbols)
     if not symbols.is_complete:
         raise ValueError("its stream does not end with its symbols")
     return CodedImage(height, width, channels, latents, layers[:3], *layers[3:])

@@ -8,6 +8,7 @@ from kernel_texts import complaints_of_compiler, kernel_texts, nvrtc, recorded_k
 from make_latent_objective import make_latent_objective
 from make_objective import SIREN, make_objective
 
+from neuralfield.engines.cuda.latents.decoder import decoder_module
 from neuralfield.engines.cuda.latents.latent_arrays import LatentArrays
 from neuralfield.engines.cuda.latents.latent_launches import make_launches
 from neuralfield.rendering import gpu_resampling
@@ -99,5 +100,7 @@ def test_the_kernels_of_coded_images_compile(monkeypatch, capability):
     with recorded_kernels(monkeypatch, capability) as (device, texts):
         arrays = LatentArrays(objective, device)
         make_launches(arrays, objective, np.zeros(2), np.zeros(2))
-    assert len(texts) == 4
+        for name in ("decode", "enlarge", "synthesise"):
+            decoder_module(5, 17, 4).get_function(name)
+    assert len(texts) == 5
     assert compile_all(texts, capability) == []
