@@ -54,7 +54,7 @@ class Splines(NamedTuple):
 SMOOTH, FINE = Splines(1, 24.0, 150), Splines(2, 8.0, 200)
 """For images with noise, which finer contours would follow, and without."""
 
-SOFT = SMOOTH._replace(softness=0.7, first_step=40)
+SOFT, SOFTER = (SMOOTH._replace(softness=share, first_step=40) for share in (0.7, 0.5))
 """For lines so thin and blurred that they are light grey: others vanish where steepness is large
 before contours are in place. Where `SMOOTH` explains an image, it is closer to the original."""
 

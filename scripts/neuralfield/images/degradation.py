@@ -35,7 +35,7 @@ _MOST_INK = 0.17
 """Largest first guess of the ink's level, as a share of the paper's, if no pixel is all ink: such
 lines are grey because they are thin. The fit of contours then finds the level."""
 
-_FEWEST, _MOST_BLUR_PX = 40, 1.4
+_FEWEST, _MOST_BLUR_PX = 30, 1.4
 
 _LEAST_VARIANCE = 0.1
 """Least variance of a blur in squared pixels: smaller ones are found in sharp drawings."""
@@ -230,8 +230,10 @@ def _blur_px(filtered: np.ndarray, noise: float) -> float:
         edges.append(of_edges)
     found = [np.concatenate(lines), np.concatenate(edges)]
     fewest = max(_FEWEST, max(map(len, found)) / 4)
-    # other ink close to a line or an edge adds to its variance
+    # other ink close to a line or an edge adds to its variance; edges are not sharp, see above
     medians = [float(np.median(variances)) for variances in found if len(variances) >= fewest]
+    if len(medians) == 2 and medians[1] < _LEAST_VARIANCE:
+        medians.pop()
     variance = min(medians, default=0.0)
     return min(math.sqrt(variance), _MOST_BLUR_PX) if variance >= _LEAST_VARIANCE else 0.0
 
