@@ -28,12 +28,15 @@ from neuralfield.system.input_files import FETCH_AGAIN
 SUFFIX = ".nfz"
 MAGIC = b"NFZ"
 VERSION = 2
+TILES = b"T"
+"""In place of the version in files of `neuralfield.coding.tiles`."""
+
 MAX_MEGAPIXELS = 100.0
 MOST_BYTES = 1 << 29
 
 EXPECTED = "a file written by neuralfield.encode (.nfz)"
 _BIT_DEPTH = 8
-_LONGEST_SIDE_PX = 1 << 20
+LONGEST_SIDE_PX = 1 << 20
 _SCALE_STEP = 8
 _SCALES = (LARGEST_SCALE - LEAST_SCALE) // _SCALE_STEP + 1
 _MOST_LANES_LOG2 = 5
@@ -130,6 +133,9 @@ def from_bytes(
     """
     if content[: len(MAGIC)] != MAGIC or len(content) < 5:
         raise InputError(where, "is not a coded image", EXPECTED)
+    if content[3:4] == TILES:
+        remedy = "decode it to a PNG or TIFF with neuralfield decode"
+        raise InputError(where, "is an image in tiles", "an image in one piece", remedy)
     if content[3] != VERSION:
         found = f"has version {content[3]} of the format"
         raise InputError(where, found, f"version {VERSION}", "update neuralfield")
@@ -151,7 +157,7 @@ def _read(content: bytes, where: str, max_megapixels: float, reader: LatentReade
     height, place = _read_varint(content, place)
     depth, channels, grids, units, lanes_log2 = content[place : place + 5]
     place += 5
-    if not 1 <= min(width, height) <= max(width, height) <= _LONGEST_SIDE_PX:
+    if not 1 <= min(width, height) <= max(width, height) <= LONGEST_SIDE_PX:
         raise ValueError(f"sides of {width:,} x {height:,} pixels")
     if width * height > max_megapixels * 1e6:
         found, expected = f"{width:,} x {height:,} pixels", f"at most {max_megapixels:g} megapixels"

@@ -1,7 +1,8 @@
 """The reference decoder of .nfz files: NumPy alone, in the words of docs/format.md.
 
 It is not fast, and it trusts its input: `neuralfield.decode` checks sizes before it allocates. It
-imports nothing of the package, so that it can be copied, and be read beside the page.
+imports nothing of the package, so that it can be copied, and be read beside the page. Of a large
+image in tiles, it decodes the file of each tile.
 """
 
 import zlib
@@ -28,6 +29,8 @@ Layer = tuple[np.ndarray, np.ndarray, int]
 
 def decode(content: bytes) -> np.ndarray:
     """Decode a file; return levels, uint8, shape (height, width, channels)."""
+    if content[:4] == b"NFZT":
+        raise ValueError("an image in tiles: decode the file of each")
     if content[:4] != b"NFZ\2" or zlib.crc32(content[:-4]) != int.from_bytes(
         content[-4:], "little"
     ):

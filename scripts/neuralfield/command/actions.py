@@ -16,12 +16,14 @@ from neuralfield.api.arguments import render_sides, require_output, require_png
 from neuralfield.fields import ImageShape
 from neuralfield.images.image import usual_size_px
 from neuralfield.images.image_file import image_size
-from neuralfield.images.saving import write_image
+from neuralfield.images.saving import write_bands, write_tiff_bands
 from neuralfield.system.errors import InputError, NeuralfieldError
 from neuralfield.system.files import write_atomically
 from neuralfield.system.settings import AUTO
 
 _MODEL_NAME = "model.safetensors"
+
+_WRITERS = {".png": write_bands, ".tif": write_tiff_bands, ".tiff": write_tiff_bands}
 
 _LINE_INTERVAL_S = 20.0
 """Seconds between lines of progress if the output is not a terminal, which has a bar."""
@@ -117,17 +119,24 @@ def encode(chosen: Namespace) -> None:
 
 
 def decode(chosen: Namespace) -> None:
-    """Write the image of a coded file as PNG, or as a page that contains the file."""
-    from neuralfield.api.decoding import content_of, decoded, page_of
+    """Write the image of a coded file as PNG or TIFF, or as a page that contains the file."""
+    from neuralfield.api.decoding import content_of, decoded_bands, page_of
 
     path = Path(chosen.file)
     output = require_output("--output", chosen.output or f"{path.stem}.png")
-    if output.suffix.lower() not in (".png", ".html"):
-        raise InputError("--output", f"{output}", "a name that ends with .png or .html", "")
-    if output.suffix.lower() == ".html":
+    kind = output.suffix.lower()
+    if kind not in _WRITERS and kind != ".html":
+        expected = "a name that ends with .png, .tif, .tiff or .html"
+        raise InputError("--output", f"{output}", expected, "")
+    if kind == ".html":
+        if chosen.region:
+            raise InputError("--region", chosen.region, "no region for a page", "remove it")
         write_atomically(output, page_of(path, chosen.max_megapixels).encode())
     else:
-        write_image(output, decoded(*content_of(path), chosen.max_megapixels))
+        with _options_named({"region": "--region", "max_megapixels": "--max-megapixels"}):
+            found = decoded_bands(*content_of(path), chosen.region, chosen.max_megapixels)
+        width, height, bands = found
+        _WRITERS[kind](output, bands, width, height, 8)
     print(f"{output}: {output.stat().st_size:,} bytes", flush=True)
 
 

@@ -59,6 +59,8 @@ _DECODE_EXAMPLES = """\
 examples:
   neuralfield decode photo.nfz -o photo.png
   neuralfield decode photo.nfz -o photo.html
+  neuralfield decode survey.nfz -o survey.tif
+  neuralfield decode survey.nfz -o part.png --region 9000 4000 1920 1080
 """
 _ENLARGE_EXAMPLES = """\
 examples:
@@ -237,15 +239,21 @@ def _decode_parser(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="file to write: a PNG, or a page (.html) that decodes the file in the browser;"
-        " default: FILE.png",
+        help="file to write: a PNG, a TIFF (.tif), or a page (.html) that decodes the file in the"
+        " browser; default: FILE.png",
+    )
+    add(
+        "--region",
+        type=int,
+        nargs=4,
+        metavar=("X", "Y", "WIDTH", "HEIGHT"),
+        help="part of the image to write, in pixels from its top left",
     )
     add(
         "--max-megapixels",
         type=float,
-        default=100.0,
         metavar="N",
-        help="maximum size of the image in megapixels; default: 100",
+        help="maximum size of the image in megapixels; default: 100, or 2000 in tiles",
     )
     parser.set_defaults(action=decode)
 

@@ -100,6 +100,19 @@ def save_streamed(
             os.close(reading)
 
 
+def write_tiff_bands(
+    path: str | os.PathLike, bands: Iterable[np.ndarray], width: int, height: int, bit_depth: int
+) -> None:
+    """Write a BigTIFF of compressed tiles, without loss, in bands of rows; see `save_streamed`."""
+    packing = {"compression": "deflate", "predictor": "horizontal", "bigtiff": True}
+    with replacing(path) as temporary:
+
+        def save(image: "pyvips.Image") -> None:
+            image.tiffsave(str(temporary), tile=True, tile_width=256, tile_height=256, **packing)
+
+        save_streamed(bands, width, height, bit_depth, save)
+
+
 def _write_png(
     file: IO[bytes],
     bands: Iterable[np.ndarray],

@@ -7,9 +7,8 @@ in memory.
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from neuralfield.images.saving import save_streamed
+from neuralfield.images.saving import save_streamed, write_tiff_bands
 from neuralfield.rendering.render import Options, render_bands
-from neuralfield.system.files import replacing
 from neuralfield.tasks.image.mosaic import Trained
 
 if TYPE_CHECKING:
@@ -49,11 +48,4 @@ def write_tiff(
 ) -> None:
     """Render an image into a BigTIFF of compressed tiles, without loss, by default of 8 bits."""
     bit_depth = options.setdefault("bit_depth", 8)
-    packing = {"compression": "deflate", "predictor": "horizontal", "bigtiff": True}
-    with replacing(path) as temporary:
-
-        def save(image: "pyvips.Image") -> None:
-            image.tiffsave(str(temporary), tile=True, tile_width=256, tile_height=256, **packing)
-
-        bands = render_bands(model, width, height, **options)
-        save_streamed(bands, width, height, bit_depth, save)
+    write_tiff_bands(path, render_bands(model, width, height, **options), width, height, bit_depth)

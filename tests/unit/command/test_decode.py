@@ -44,7 +44,7 @@ def test_shapes_are_those_of_other_renders(channels):
         (["nowhere.nfz"], "nowhere.nfz: there is no such file"),
         (["cut.nfz"], "cut.nfz: is cut off or damaged"),
         (["cut.nfz", "-o", "cut.html"], "cut.nfz: is cut off or damaged"),
-        (["photo.nfz", "-o", "photo.tif"], "--output: photo.tif; expected a name that ends with"),
+        (["photo.nfz", "-o", "photo.gif"], "--output: photo.gif; expected a name that ends with"),
         (["photo.nfz", "--max-megapixels", "1e-4"], "(--max-megapixels)"),
     ],
 )
