@@ -118,9 +118,9 @@ def _print_degraded(
     rows, text = [], f"{network.text}, {name}"
     for kind, pair in pairs.items():
         number = SETS[arguments.set].index(kind)
-        image, step = degraded(pair.truth.values(), name, arguments.set, number, arguments.side)
+        image, jpeg = degraded(pair.truth.values(), name, arguments.set, number, arguments.side)
         start_s, threads = time.monotonic(), arguments.threads
-        restored = restore(image, arguments.restore, jpeg_step=step, threads=threads)
+        restored = restore(image, arguments.restore, jpeg=jpeg, threads=threads)
         restoring_s = time.monotonic() - start_s
         small = image if restored is None else restored.image
         renders, seconds = network.renders(
@@ -141,8 +141,8 @@ def _print_restored(pairs: dict[str, ImagePair], arguments: argparse.Namespace) 
         rows = []
         for kind, pair in pairs.items():
             number = SETS[arguments.set].index(kind)
-            image, step = degraded(pair.truth.values(), name, arguments.set, number, arguments.side)
-            restored = restore(image, jpeg_step=step, threads=arguments.threads)
+            image, jpeg = degraded(pair.truth.values(), name, arguments.set, number, arguments.side)
+            restored = restore(image, jpeg=jpeg, threads=arguments.threads)
             values = (image if restored is None else restored.image).values()
             truth = pair.small.values()
             specks = Artefacts.of(values, truth, 1).specks

@@ -106,7 +106,7 @@ def _field(small: Degraded, folder: Path, arguments: argparse.Namespace) -> nf.I
     file = folder / "model.safetensors"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        restored = restore(small.image, jpeg_step=small.jpeg_step)
+        restored = restore(small.image, jpeg=small.jpeg)
         image = small.image if restored is None else restored.image
         pixels, device = image.pixels, arguments.device
         nf.fit(pixels, preset="line_art", device=device, restore=False).save(file)

@@ -14,6 +14,7 @@ from neuralfield.images import (
 )
 from neuralfield.images.colour import Report, log
 from neuralfield.images.image_facts import kind_in
+from neuralfield.images.jpeg_file import read_jpeg
 from neuralfield.images.kind import Kind
 from neuralfield.images.page import find_page
 from neuralfield.tasks.image.presets import SUITABLE
@@ -54,7 +55,7 @@ def main(
     restored = restoring.restore(
         reduced,
         restore,
-        jpeg_step=restoring.mean_jpeg_step(image, source.width / reduced.width),
+        jpeg=read_jpeg(image, reduced, source.width / reduced.width),
         threads=threads,
     )
     kind = None

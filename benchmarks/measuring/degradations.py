@@ -1,12 +1,14 @@
 """Degradations of drawings with random parameters: as people have drawings."""
 
-import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from neuralfield.images import ImageData
+from neuralfield.images import ImageData, read_image
+from neuralfield.images.jpeg_file import Jpeg, read_jpeg
 
 RANGES: dict[str, dict[str, tuple[float, float]]] = {
     "a": {
@@ -45,10 +47,10 @@ _FILTERS = ("box", "bicubic", "lanczos", "hamming")
 
 
 class Degraded(NamedTuple):
-    """A degraded training image, and the mean step of its JPEG's quantisation, 0 without."""
+    """A degraded training image, and how it was compressed."""
 
     image: ImageData
-    jpeg_step: float
+    jpeg: Jpeg | None
 
 
 def degraded(master: np.ndarray, name: str, letter: str, number: int, side: int) -> Degraded:
@@ -75,10 +77,9 @@ def degraded(master: np.ndarray, name: str, letter: str, number: int, side: int)
     if name == "noise" or is_scan:
         level = sample("noise") * (0.5 if is_scan else 1)
         values = np.clip(values, 0, 1) + level * _noise(random, np.clip(values, 0, 1))
-    image, step = ImageData.from_values(values[..., None], "grey", 8), 0.0
-    if name == "jpeg" or is_scan:
-        image, step = _compressed(image, int(sample("quality")))
-    return Degraded(image, step)
+    image = ImageData.from_values(values[..., None], "grey", 8)
+    is_compressed = name == "jpeg" or is_scan
+    return _compressed(image, int(sample("quality"))) if is_compressed else Degraded(image, None)
 
 
 def _reduced(values: np.ndarray, side: int, name: str) -> np.ndarray:
@@ -119,10 +120,10 @@ def _blurred(values: np.ndarray, sigma_px: float) -> np.ndarray:
     return values
 
 
-def _compressed(image: ImageData, quality: int) -> tuple[ImageData, float]:
-    """Return an image after JPEG, and the mean step of its quantisation in levels."""
-    file = io.BytesIO()
-    Image.fromarray(image.pixels[..., 0]).save(file, "JPEG", quality=quality)
-    with Image.open(file) as opened:
-        step = float(np.mean(opened.quantization[0]))  # type: ignore[attr-defined]
-        return ImageData(np.asarray(opened)[..., None].copy(), "grey", 8), step
+def _compressed(image: ImageData, quality: int) -> Degraded:
+    """Write a JPEG file, and read it as that of a user."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "drawing.jpg"
+        Image.fromarray(image.pixels[..., 0]).save(path, quality=quality)
+        found = read_image(path)
+        return Degraded(found, read_jpeg(path, found))

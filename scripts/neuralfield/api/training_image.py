@@ -26,9 +26,10 @@ from neuralfield.images.image import (
     target_size,
 )
 from neuralfield.images.image_file import pixels_of_pillow
+from neuralfield.images.jpeg_file import read_jpeg
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.page import find_page
-from neuralfield.images.restoring import mean_jpeg_step, restore
+from neuralfield.images.restoring import restore
 from neuralfield.system.device import available_cores
 from neuralfield.system.errors import InputError, WrongTypeError
 
@@ -78,8 +79,8 @@ def training_image(
     sides = target_size((source.width, source.height), size)
     require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
     reduced = resize_image(source, size, mode=mode)
-    jpeg_step = mean_jpeg_step(path, source.width / reduced.width) if path is not None else 0.0
-    restored = restore(reduced, restoration, jpeg_step=jpeg_step, threads=available_cores())
+    jpeg = None if path is None else read_jpeg(path, reduced, source.width / reduced.width)
+    restored = restore(reduced, restoration, jpeg=jpeg, threads=available_cores())
     if restored is not None:
         log.info("restored, because it is %s", restored)
         return TrainingImage(restored.image.values(), restored.image.mode, Kind.LINE_ART)

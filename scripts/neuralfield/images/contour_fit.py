@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from neuralfield.images.jpeg_file import BLOCK_PX, coefficients, from_coefficients, per_block
 from neuralfield.images.resizing import resize_channel
 
 _FINE = 4
@@ -37,6 +38,13 @@ change, as contours follow it only later."""
 
 _RAMP = 0.3
 """The share of the steps over which steepness grows."""
+
+_EXPLAINED, _BENDING = 2 / 255, 0.2
+"""Error of drawings of splines themselves, beside that of JPEG's quantisation, and the weight of
+the squared Laplacian of a drawing's splines for each unit of the mean variance of these errors."""
+
+_PAPER_BLOCK = 0.98
+"""Least mean of blocks without ink."""
 
 _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
 
@@ -76,14 +84,18 @@ def fit_contours(
     *,
     fits_blur: bool = False,
     fits_ink: bool = False,
+    jpeg_steps: np.ndarray | None = None,
 ) -> Contours:
     """Fit the drawing behind an image.
 
     `image` is float32, shape (height, width); paper is 1, and ink 0 or, with `fits_ink`, close to
-    it. `blur_px` is the blur's standard deviation, or its first value. Results do not depend on the
-    number of threads, if the BLAS takes one core for each product.
+    it. `blur_px` is the blur's standard deviation, or its first value. For the luma of a JPEG file,
+    `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small steps then
+    have large weights. Results do not depend on the number of threads, if the BLAS takes one core
+    for each product.
     """
-    tiles = _tiles(image, splines)
+    variances = None if jpeg_steps is None else _variances(jpeg_steps)
+    tiles = _tiles(image, splines, variances)
     ink, blurring = 0.0, _blurring(blur_px)
     with ThreadPoolExecutor(threads) as pool:
         now = repeat(blurring), repeat(ink)
@@ -107,6 +119,26 @@ def fit_contours(
         kept = both[:, : part.shape[1], : part.shape[2]]
         part[:, : kept.shape[1], : kept.shape[2]] = kept
     return Contours(found[0], found[1], blur_px, ink)
+
+
+def error_ratio(luma: np.ndarray, explained: np.ndarray, jpeg_steps: np.ndarray) -> float:
+    """Return the ratio of squared errors to the expected ones in blocks that have ink, for the
+    quarter of the coefficients with the smallest steps; see `fit_contours`."""
+    height, width = (side - side % BLOCK_PX for side in luma.shape)
+    whole = slice(height), slice(width)
+
+    def blocks(values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, BLOCK_PX, width // BLOCK_PX, BLOCK_PX).swapaxes(1, 2)
+
+    has_ink = blocks(explained[whole]).mean(axis=(2, 3)) < _PAPER_BLOCK
+    ratios = blocks(coefficients((luma - explained)[whole]))[has_ink] ** 2 / _variances(jpeg_steps)
+    is_small = jpeg_steps <= np.percentile(jpeg_steps, 25)
+    return float(ratios[:, is_small].mean()) if has_ink.any() else 0.0
+
+
+def _variances(jpeg_steps: np.ndarray) -> np.ndarray:
+    """Return the expected squared errors of coefficients."""
+    return jpeg_steps**2 / 12 + _EXPLAINED**2
 
 
 class _Band(NamedTuple):
@@ -145,12 +177,17 @@ class _Tile:
         image: np.ndarray,  # with a margin
         weights: np.ndarray,
         splines: Splines,
+        variances: np.ndarray | None,  # of the coefficients' errors, shape (8, 8)
     ) -> None:
         self.corner = corner
         self._image, self._weights, self._splines = image, weights, splines
         self._steepness = _steepness(splines, 0)
         self._sampling = _sampling(splines.per_px)
         self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
+        self._bending, self._precisions = np.float32(0), None
+        if variances is not None:
+            self._bending = np.float32(_BENDING * variances.mean())
+            self._precisions = per_block(image.shape, variances.mean() / variances)
 
     def fit(self, steps: range, blurring: _Band, ink: float) -> None:
         target = self._target(ink)
@@ -159,11 +196,15 @@ class _Tile:
             scale = self._steepness * np.float32(self._splines.per_px**2)
             drawing = self._fine()
             error = blurring.times(blurring.times(drawing).T) - target
+            if self._precisions is not None and step >= _RAMP * self._splines.steps:
+                error = from_coefficients(coefficients(error) * self._precisions)
             back = blurring.adjoint(blurring.adjoint(error).T)
             back *= drawing
             back *= 1 - drawing
             gradient = self._sampling.adjoint(self._sampling.adjoint(back).T)
             gradient *= scale
+            if self._bending:
+                gradient += self._bending * _laplacian(_laplacian(self._weights))
             self._mean += np.float32(1 - _BETA1) * (gradient - self._mean)
             self._square += np.float32(1 - _BETA2) * (gradient**2 - self._square)
             rate = _LEARNING_RATE * min(1, 2 * (1 - step / self._splines.steps))
@@ -175,9 +216,7 @@ class _Tile:
         """Return the sums of a linear fit of the blur's variance and of the ink's level to the
         error; the derivative by the variance is half the Laplacian. Float64, shape (2, 3)."""
         found = blurring.times(blurring.times(self._fine()).T)
-        padded = np.pad(found, 1, "edge")
-        around = padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
-        terms = np.stack([around / 2 - 2 * found, 1 - found, self._target(ink) - found], -1)
+        terms = np.stack([_laplacian(found) / 2, 1 - found, self._target(ink) - found], -1)
         inside = slice(_MARGIN_PX, -_MARGIN_PX)
         rows = terms[inside, inside].reshape(-1, 3).astype(np.float64)
         return rows[:, :2].T @ rows
@@ -211,7 +250,14 @@ class _Tile:
         return z
 
 
-def _tiles(image: np.ndarray, splines: Splines) -> list[_Tile]:
+def _laplacian(values: np.ndarray) -> np.ndarray:
+    """Return the sums of the differences from the four neighbours."""
+    padded = np.pad(values, 1, "edge")
+    around = padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+    return around - 4 * values
+
+
+def _tiles(image: np.ndarray, splines: Splines, variances: np.ndarray | None) -> list[_Tile]:
     around = 2 * _BLOCK_PX + _TILE_PX
     padded = np.pad(image, around, "edge")
     size = splines.per_px * padded.shape[1], splines.per_px * padded.shape[0]
@@ -231,7 +277,9 @@ def _tiles(image: np.ndarray, splines: Splines) -> list[_Tile]:
                 ends = start - reach, start + side + reach
                 weights.append(slice(splines.per_px * ends[0] - 2, splines.per_px * ends[1] + 2))
             tiles.append(
-                _Tile((y, x), padded[tuple(window)], first[tuple(weights)].copy(), splines)
+                _Tile(
+                    (y, x), padded[tuple(window)], first[tuple(weights)].copy(), splines, variances
+                )
             )
     return tiles
 

@@ -6,11 +6,12 @@ image alone: `estimate_degradation`.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from neuralfield.images.jpeg_file import Jpeg
 from neuralfield.images.patch_filter import filter_patches
 
 PATCH_THRESHOLD = 2.7
@@ -65,12 +66,15 @@ class Degradation:
         Standard deviation, as a share of the difference between paper and ink.
     blur_px : float
         Standard deviation of the blur in pixels, in addition to the mean over a pixel's square.
+    jpeg : Jpeg, optional
+        How the file was compressed, if it is a JPEG.
     """
 
     paper: np.ndarray
     ink: float
     noise: float
     blur_px: float
+    jpeg: Jpeg | None = None
 
     @property
     def is_noisy(self) -> bool:
@@ -99,13 +103,16 @@ class Degradation:
         paper = 255 * float(np.median(self.paper))
         levels = f"paper {paper:.0f}, ink {paper * self.ink:.0f}"
         kind = "a scan" if self.is_scan else "noisy" if self.is_noisy else "blurred"
+        if self.jpeg is not None:
+            file = f"a JPEG of quality {self.jpeg.quality}"
+            kind = f"a scan in {file}" if self.is_scan else file
         return f"{kind}: {levels}, blur {self.blur_px:.1f} px, noise {100 * self.noise:.1f} %"
 
 
 def estimate_degradation(
     values: np.ndarray,
     *,
-    jpeg_step: float = 0.0,
+    jpeg: Jpeg | None = None,
     ink: float | None = None,
     noise: float | None = None,
     blur_px: float | None = None,
@@ -116,8 +123,8 @@ def estimate_degradation(
     ----------
     values : ndarray of float32, shape (height, width)
         The drawing, in [0, 1].
-    jpeg_step : float
-        Mean step of the quantisation of luma in the JPEG file, in levels of 255; 0 for other files.
+    jpeg : Jpeg, optional
+        How the file was compressed, if it is a JPEG.
     ink, noise, blur_px : float, optional
         Given instead of estimated; see `Degradation`.
 
@@ -131,14 +138,16 @@ def estimate_degradation(
     found = Degradation(paper, own_ink if ink is None else ink, 0.0, 0.0)
     normalised = found.normalised(values)
     if noise is None:
-        noise = max(noise_of_paper(normalised, paper), _JPEG_NOISE * jpeg_step / 255)
-    found = Degradation(found.paper, found.ink, noise, 0.0)
+        noise = noise_of_paper(normalised, paper)
+        if jpeg is not None:
+            noise = max(noise, _JPEG_NOISE * jpeg.mean_step)
+    found = Degradation(found.paper, found.ink, noise, 0.0, jpeg)
     filtered = normalised
     if found.is_noisy:
         filtered = filter_patches(normalised, PATCH_THRESHOLD * noise)
     if blur_px is None:
         blur_px = _blur_px(filtered, noise)
-    return Degradation(found.paper, found.ink, noise, blur_px), filtered
+    return replace(found, blur_px=blur_px), filtered
 
 
 def paper_and_ink(values: np.ndarray) -> tuple[np.ndarray, float]:

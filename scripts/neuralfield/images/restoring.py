@@ -1,16 +1,22 @@
 """Restoring a drawing that was scanned, photographed or compressed, before a network is trained."""
 
 import math
-import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
 
-from neuralfield.images.contour_fit import FINE, SMOOTH, SOFT, SOFTER, Contours, fit_contours
+from neuralfield.images.contour_fit import (
+    FINE,
+    SMOOTH,
+    SOFT,
+    SOFTER,
+    Contours,
+    error_ratio,
+    fit_contours,
+)
 from neuralfield.images.degradation import (
     CLEAN_NOISE,
     Degradation,
@@ -19,6 +25,7 @@ from neuralfield.images.degradation import (
     noise_of_paper,
 )
 from neuralfield.images.image import ImageData
+from neuralfield.images.jpeg_file import Jpeg
 from neuralfield.images.kind import ToneCount
 from neuralfield.images.one_ink import one_ink
 from neuralfield.system.device import limit_blas_to_one_core
@@ -69,6 +76,11 @@ _LEAST_INK = 0.85
 or more, and 0.74 or less where thin blurred lines had vanished."""
 
 
+_FINE_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
+"""Largest noise of JPEG files in which finer contours are fitted, and largest ratio of the squared
+errors at small steps to those of the quantisation: files with other noise or blur have more."""
+
+
 class Restored(NamedTuple):
     """A restored drawing, and how it had been degraded."""
 
@@ -84,7 +96,7 @@ def restore(
     image: ImageData,
     setting: bool | Mapping[str, float | str] = True,
     *,
-    jpeg_step: float = 0.0,
+    jpeg: Jpeg | None = None,
     threads: int = 1,
 ) -> Restored | None:
     """Restore a drawing in one ink: return it as if reduced from the original by a box filter.
@@ -99,8 +111,8 @@ def restore(
         the paper's), ``noise`` (as a share of the contrast) and ``blur_px``, or has ``levels``:
         "own" keeps the colours of paper and ink, and "clean" makes paper white in drawings that are
         sharp and free of noise, too.
-    jpeg_step : float
-        See `mean_jpeg_step`.
+    jpeg : Jpeg, optional
+        How the image was compressed; see `neuralfield.images.jpeg_file.read_jpeg`.
     threads : int
         Results do not depend on it.
     """
@@ -112,7 +124,7 @@ def restore(
         drawing = one_ink(image)
         if drawing is None:
             return None
-        found = _restored(drawing.values, given, jpeg_step, threads, even_clean=levels == "clean")
+        found = _restored(drawing.values, given, jpeg, threads, even_clean=levels == "clean")
     if found is None:
         return None
     shares, degradation = found
@@ -123,13 +135,13 @@ def restore(
 def _restored(
     values: np.ndarray,
     given: Mapping[str, float],
-    jpeg_step: float,
+    jpeg: Jpeg | None,
     threads: int,
     *,
     even_clean: bool,
 ) -> tuple[np.ndarray, Degradation] | None:
     """Restore values of shape (height, width): return shares of paper; see `restore`."""
-    found, filtered = estimate_degradation(values, jpeg_step=jpeg_step, **given)
+    found, filtered = estimate_degradation(values, jpeg=jpeg, **given)
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
     if is_unlike or (found.is_none and not (even_clean and found.is_grey)):
         return None
@@ -139,17 +151,22 @@ def _restored(
         return None
     is_explained = False
     if found.blur_px or found.is_noisy:
-        fits = {
-            "fits_blur": found.blur_px > 0 and "blur_px" not in given,
-            "fits_ink": found.is_scan and "ink" not in given,
-        }
-        contours, error = _explaining(filtered, found.blur_px, threads, **fits)
+        fit = partial(
+            fit_contours,
+            blur_px=found.blur_px,
+            threads=threads,
+            fits_blur=found.blur_px > 0 and "blur_px" not in given,
+            fits_ink=found.is_scan and "ink" not in given,
+        )
+        contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0
+        if contours is None:
+            contours, error = _explaining(filtered, fit)
         if error > (_MANY_UNEXPLAINED if has_many else _UNEXPLAINED):
             return None
         is_explained = error <= _MOST_ERROR
         normalised = found.normalised(values)
         noise = noise_of_paper(normalised, found.paper, contours.image)
-        if found.is_noisy and "noise" not in given and not jpeg_step and noise < CLEAN_NOISE:
+        if found.is_noisy and "noise" not in given and jpeg is None and noise < CLEAN_NOISE:
             found, filtered = replace(found, noise=0.0), normalised
         found, filtered = _refined(found, filtered, contours)
         if not found.is_noisy:
@@ -166,17 +183,17 @@ def _restored(
     return (drawing.values()[..., 0], found) if is_drawing else None
 
 
-def mean_jpeg_step(path: str | os.PathLike, reduction: float = 1.0) -> float:
-    """Return the mean step of the quantisation of luma in a JPEG file, in levels of 255.
-
-    It is divided by the factor by which the image is reduced, as its noise is. For other files, and
-    for files that cannot be read, it is 0.
-    """
-    with suppress(OSError, ValueError, SyntaxError), Image.open(path, formats=["JPEG"]) as file:
-        tables = getattr(file, "quantization", {})
-        if 0 in tables:
-            return float(np.mean(tables[0])) / max(1.0, reduction)
-    return 0.0
+def _fit_luma(found: Degradation, fit: Callable[..., Contours]) -> Contours | None:
+    """Fit contours to the luma of a JPEG file; return None where they do not explain it."""
+    jpeg = found.jpeg
+    if jpeg is None or jpeg.luma is None or not found.is_noisy:
+        return None
+    contrast = float(np.median(found.paper)) * (1 - found.ink)
+    steps, luma = jpeg.steps / np.float32(contrast), found.normalised(jpeg.luma)
+    splines = FINE if found.noise < _FINE_NOISE else SMOOTH
+    contours = fit(luma, splines=splines, jpeg_steps=steps)
+    ratio = error_ratio(luma, contours.image, steps)
+    return contours if ratio <= _MOST_ERROR_RATIO else None
 
 
 def _parts(setting: bool | Mapping[str, float | str]) -> tuple[dict[str, float], str | None]:
@@ -213,16 +230,14 @@ def _refined(
     return refined, (filtered - np.float32(share)) / np.float32(1 - share)
 
 
-def _explaining(
-    filtered: np.ndarray, blur_px: float, threads: int, **fits: bool
-) -> tuple[Contours, float]:
+def _explaining(filtered: np.ndarray, fit: Callable[..., Contours]) -> tuple[Contours, float]:
     """Return contours, no softer than needed to explain the image, and their error."""
-    contours = fit_contours(filtered, blur_px, SMOOTH, threads, **fits)
+    contours = fit(filtered, splines=SMOOTH)
     error = _error(contours.image, filtered)
     for splines in (SOFT, SOFTER):
         if error < _SMALL_ERROR:
             break
-        soft = fit_contours(filtered, blur_px, splines, threads, **fits)
+        soft = fit(filtered, splines=splines)
         soft_error = _error(soft.image, filtered)
         if _SOFT_GAIN * soft_error > error:
             break

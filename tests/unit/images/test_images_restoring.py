@@ -1,6 +1,5 @@
 """Restoring of drawings that were scanned, compressed or blurred."""
 
-import io
 import re
 
 import numpy as np
@@ -8,11 +7,12 @@ import pytest
 from PIL import Image
 
 import neuralfield as nf
-from neuralfield.images import ImageData, resize_image
+from neuralfield.images import ImageData, read_image, resize_image
 from neuralfield.images.degradation import estimate_degradation
+from neuralfield.images.jpeg_file import Jpeg, read_jpeg
 from neuralfield.images.kind import Kind, kind_of
 from neuralfield.images.metrics import psnr_db
-from neuralfield.images.restoring import mean_jpeg_step, restore
+from neuralfield.images.restoring import restore
 from neuralfield.system.errors import ConfigError
 
 _SIDE_PX, _FACTOR = 120, 5
@@ -152,17 +152,47 @@ def test_estimates_can_be_given():
         restore(scan, {"sharpness": 1})
 
 
+def _saved(path, values: np.ndarray, **settings) -> tuple[ImageData, Jpeg]:
+    """Save a drawing; return the image that is read from the file, and how it was compressed."""
+    Image.fromarray(_as_image(values).pixels[..., 0]).save(path, **settings)
+    image = read_image(path)
+    jpeg = read_jpeg(path, image)
+    assert jpeg is not None
+    return image, jpeg
+
+
 def test_the_noise_of_a_jpeg_follows_from_its_tables(tmp_path):
-    path = tmp_path / "drawing.jpg"
-    Image.fromarray(_as_image(_drawing()).pixels[..., 0]).save(path, quality=60)
-    step = mean_jpeg_step(path)
-    assert step > 2 * mean_jpeg_step(path, reduction=2.5)
-    values = np.asarray(Image.open(path), np.float32) / 255
+    image, jpeg = _saved(tmp_path / "drawing.jpg", _drawing(), quality=60)
+    assert jpeg.quality == 60
+    assert jpeg.mean_step > 2 * jpeg._replace(reduction=2.5).mean_step
+    values = image.values()[..., 0]
     error = float(np.std(values - _drawing()))
-    assert estimate_degradation(values, jpeg_step=step)[0].noise == pytest.approx(error, rel=0.6)
-    damaged = io.BytesIO(b"\xff\xd8\xff")
-    (tmp_path / "damaged.jpg").write_bytes(damaged.getvalue())
-    assert mean_jpeg_step(tmp_path / "damaged.jpg") == 0
+    assert estimate_degradation(values, jpeg=jpeg)[0].noise == pytest.approx(error, rel=0.6)
+
+
+@pytest.mark.parametrize("settings", [{"quality": 60}, {"quality": 85, "progressive": True}])
+def test_contours_of_a_jpeg_follow_from_its_quantisation(tmp_path, settings):
+    values = _drawing()[:115, :117]  # sides that are no multiples of 8
+    image, jpeg = _saved(tmp_path / "drawing.jpg", values, **settings)
+    found = [restore(image, jpeg=one) for one in (jpeg, jpeg._replace(luma=None))]
+    exact, noisy = (psnr_db(one.image.values()[..., 0], values) for one in found if one)
+    assert exact > noisy + 0.5
+    assert str(found[0]).startswith(f"a JPEG of quality {settings['quality']}: paper 255, ink 0")
+
+
+def test_luma_is_that_of_a_file_whose_pixels_are_those_of_the_image(tmp_path):
+    path = tmp_path / "drawing.jpg"
+    image, jpeg = _saved(path, _drawing(), quality=75)
+    assert jpeg.luma is not None
+    assert np.mean(np.abs(np.clip(jpeg.luma, 0, 1) - image.values()[..., 0])) < 1e-3
+    assert jpeg.luma.max() > 1.01  # it is not clipped
+    turned = ImageData(np.ascontiguousarray(image.pixels[::-1]), "grey", 8)
+    for other in (turned, resize_image(image, 60)):
+        found = read_jpeg(path, other)
+        assert found is not None
+        assert found.luma is None
+    (tmp_path / "damaged.jpg").write_bytes(b"\xff\xd8\xff")
+    assert read_jpeg(tmp_path / "damaged.jpg", image) is None
 
 
 def test_a_fit_of_a_scan_is_of_the_restored_drawing(tmp_path, caplog):
