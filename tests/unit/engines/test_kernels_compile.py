@@ -101,6 +101,6 @@ def test_the_kernels_of_coded_images_compile(monkeypatch, capability):
         arrays = LatentArrays(objective, device)
         make_launches(arrays, objective, np.zeros(2), np.zeros(2))
         for name in ("decode", "enlarge", "synthesise"):
-            decoder_module(5, 17, 4).get_function(name)
+            decoder_module(5, 17, 4, 32).get_function(name)
     assert len(texts) == 5
     assert compile_all(texts, capability) == []

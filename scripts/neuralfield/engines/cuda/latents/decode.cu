@@ -5,7 +5,7 @@
 // same grid), OFFSETS (rows and columns to the neighbours), WAVE_STEP, SURROUNDINGS (means of
 // latents around a pixel), AROUND (number of the mean, rows and columns of each of their
 // AROUND_COUNT latents), MEAN_FACTORS (256 by the latents of each mean), LARGEST_VALUE, VALUE_BITS,
-// LARGEST_MEAN, LEAST_SCALE, LARGEST_SCALE.
+// LARGEST_MEAN, LEAST_SCALE, LARGEST_SCALE, LANES (states of the range coder, at most 32).
 
 #define FEATURES (INPUTS - NEIGHBOURS)
 #define PIXEL_INPUTS (GRIDS + SURROUNDINGS)
@@ -63,62 +63,80 @@ struct Distribution {
     }
 };
 
-// What the warp that reads the stream needs of a latent: limits of the intervals around the value
-// that is most likely, and the distribution for other values.
-struct Expected {
-    int first;  // the value that begins at limits[0]
-    int limits[KEPT];
-    Distribution distribution;
+// The value that is most likely, minus 2, and the limits of the intervals from it on.
+struct __align__(16) Expected {
+    int first, limits[KEPT], unused;
 };
 
-// Finds the value whose interval contains `slot`; returns its start and frequency.
-__device__ __forceinline__ int value_at(const Expected& expected, const int* tables, int slot,
-                                        int& start, int& frequency) {
-    int value = expected.first, place = 0;
+// Finds the value whose interval contains `slot`, and the start and the end of that.
+__device__ __forceinline__ int value_at(const Expected& expected, const Distribution* distribution,
+                                        const int* tables, int slot, int& start, int& end) {
+    int value = expected.first;
+    start = expected.limits[0];
+    end = expected.limits[KEPT - 1];
 #pragma unroll
-    for (int i = 1; i < KEPT - 1; ++i) place += slot >= expected.limits[i];
-    start = expected.limits[place];
-    int end = expected.limits[place + 1];
-    value += place;
-    while (slot < start) {
-        end = start;
-        start = expected.distribution.below(--value, tables);
+    for (int i = 1; i < KEPT - 1; ++i) {
+        const bool is_above = slot >= expected.limits[i];
+        start = is_above ? expected.limits[i] : start;
+        end = is_above ? end : min(end, expected.limits[i]);
+        value += is_above;
     }
-    while (slot >= end) {
-        start = end;
-        end = expected.distribution.below(++value + 1, tables);
+    if (slot < start || slot >= end) {
+        while (slot < start) {
+            end = start;
+            start = distribution->below(--value, tables);
+        }
+        while (slot >= end) {
+            start = end;
+            end = distribution->below(++value + 1, tables);
+        }
     }
-    frequency = end - start;
     return value;
 }
 
+// Returns byte `place` of those that the lanes of a warp hold, one or two each.
+__device__ __forceinline__ unsigned shuffled(unsigned near, unsigned far, int place) {
+    const unsigned found = __shfl_sync(~0u, near, place % WARP);
+    if (LANES <= 16) return found;
+    const unsigned from_far = __shfl_sync(~0u, far, place % WARP);
+    return place < WARP ? found : from_far;
+}
+
 // Decodes all grids, the coarsest first. `weights` are those of the three layers of the rate model,
-// in rows of ROW; `ring` has room for RING waves. `cursor` has the number of symbols so far, that of
-// bytes, and whether bytes are missing. One block: the time is that of one wave after another.
+// in rows of ROW. The stream is followed by 2 WARP zeros. Recent waves are kept in `ring`, or if it is null, in shared memory. `cursor` has
+// the number of symbols so far, that of bytes, and whether bytes are missing. One block: the time is
+// that of one wave after another.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode(const CodedGrid* __restrict__ grids, const int4* __restrict__ weights,
            const int* __restrict__ biases, const int* __restrict__ bits,
            const int* __restrict__ given_tables, const unsigned char* __restrict__ stream,
-           long long stream_bytes, int* __restrict__ states, int lanes, long long* cursor,
+           long long stream_bytes, int* __restrict__ states, long long* cursor,
            signed char* latents, signed char* ring) {
+    extern __shared__ signed char shared_ring[];
+    __shared__ CodedGrid all_grids[GRIDS];
     __shared__ int4 layer_weights[(2 * INPUTS + 2) * (ROW / 4)];
     __shared__ int layer_biases[2 * INPUTS + 2], tables[128];
     __shared__ Expected expected[THREADS];
+    __shared__ Distribution distributions[THREADS];
+    __shared__ signed char values[THREADS];
     __shared__ bool is_cut;
     for (int i = threadIdx.x; i < (2 * INPUTS + 2) * (ROW / 4); i += THREADS)
         layer_weights[i] = weights[i];
     for (int i = threadIdx.x; i < 2 * INPUTS + 2; i += THREADS) layer_biases[i] = biases[i];
     for (int i = threadIdx.x; i < 128; i += THREADS) tables[i] = given_tables[i];
+    if (threadIdx.x < GRIDS) all_grids[threadIdx.x] = grids[threadIdx.x];
     if (threadIdx.x == 0) is_cut = false;
+    if (ring == nullptr) ring = shared_ring;
     __syncthreads();
 
     // of the warp that reads the stream
     const int lane = threadIdx.x;
-    unsigned state = lane < lanes ? states[lane] : 0;
+    const unsigned before = (1u << lane) - 1;
+    unsigned state = lane < LANES ? states[lane] : 0;
     long long symbols = cursor[0], bytes = cursor[1];
 
     for (int k = GRIDS - 1; k >= 0; --k) {
-        const CodedGrid grid = grids[k];
+        const CodedGrid grid = all_grids[k];
         if (grid.largest == 0) continue;
         signed char* const own = latents + grid.start;
         const int high = grid.rows + 2 * PAD;
@@ -145,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                     for (int up = 1; up <= FEATURES; ++up) {
                         if (k + up >= GRIDS) break;
-                        const CodedGrid& coarse = grids[k + up];
+                        const CodedGrid& coarse = all_grids[k + up];
                         const int place = (y >> up) * coarse.columns + (column >> up);
                         x[NEIGHBOURS + up - 1] = latents[coarse.start + place] << VALUE_BITS;
                     }
@@ -161,53 +179,66 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         for (int i = 0; i < INPUTS; ++i) sum += row[i] * x[i];
                         out[o] = clamped(sum >> bits[2]);
                     }
-                    Expected& mine = expected[threadIdx.x];
                     const int mean = min(max(out[0], -LARGEST_MEAN), LARGEST_MEAN);
                     const int scale = min(max(out[1] >> 2, LEAST_SCALE), LARGEST_SCALE);
-                    mine.distribution = {mean, scale, grid.largest};
+                    const Distribution own_distribution = {mean, scale, grid.largest};
                     const int likely = min(max((mean + 128) >> 8, -grid.largest), grid.largest);
+                    Expected mine;
                     mine.first = likely - (KEPT - 1) / 2;
 #pragma unroll
                     for (int i = 0; i < KEPT; ++i)
-                        mine.limits[i] = mine.distribution.below(mine.first + i, tables);
+                        mine.limits[i] = own_distribution.below(mine.first + i, tables);
+                    expected[threadIdx.x] = mine;
+                    distributions[threadIdx.x] = own_distribution;
                 }
                 __syncthreads();
-                if (threadIdx.x < WARP) {
-                    // symbol i belongs to lane i mod lanes, and reads its bytes after those before
-                    const unsigned before = (1u << lane) - 1;
-                    for (long long at = symbols & -(long long)lanes; at < symbols + count;
-                         at += lanes) {
-                        const int j = int(at + lane - symbols);
-                        const bool has_one = lane < lanes && j >= 0 && j < count;
+                if (threadIdx.x < WARP && bytes <= stream_bytes) {
+                    // symbol i belongs to lane i mod LANES, and reads its bytes after those before
+                    const int skipped = int(symbols & (LANES - 1));
+                    const int rounds = (skipped + count + LANES - 1) / LANES;
+                    int j = lane - skipped;
+                    Expected next = expected[min(max(j, 0), count - 1)];
+                    const unsigned char* at = stream + bytes;
+                    for (int round = 0; round < rounds; ++round, j += LANES) {
+                        const Expected mine = next;
+                        next = expected[min(j + LANES, count - 1)];
+                        // no round reads more bytes than these
+                        const unsigned near = at[lane], far = LANES > 16 ? at[WARP + lane] : 0;
                         int needed = 0;
-                        if (has_one) {
-                            int low, frequency;
+                        if (lane < LANES && j >= 0 && j < count) {
+                            int low, high;
                             const int slot = state & 65535;
-                            const int value =
-                                value_at(expected[j], tables, slot, low, frequency);
-                            state = frequency * (state >> 16) + slot - low;
+                            values[j] = value_at(mine, distributions + j, tables, slot, low, high);
+                            state = (high - low) * (state >> 16) + slot - low;
                             needed = state < 1u << 15 ? 2 : state < 1u << 23;
-                            recent[start + j] = value;
-                            const int row = start + j;
-                            own[(long long)row * grid.columns + wave - WAVE_STEP * row] = value;
                         }
                         const unsigned some = __ballot_sync(~0u, needed > 0);
                         const unsigned more = __ballot_sync(~0u, needed > 1);
-                        long long place = bytes + __popc(some & before) + __popc(more & before);
-                        for (; needed > 0; --needed, ++place)
-                            state = state << 8 | (place < stream_bytes ? stream[place] : 0);
-                        bytes += __popc(some) + __popc(more);
+                        const int place = __popc(some & before) + __popc(more & before);
+                        const unsigned one = shuffled(near, far, place);
+                        const unsigned two = shuffled(near, far, place + 1);
+                        if (needed > 0) state = state << 8 | one;
+                        if (needed > 1) state = state << 8 | two;
+                        at += __popc(some) + __popc(more);
+                        if (at > stream + stream_bytes) break;
                     }
+                    bytes = at - stream;
                     symbols += count;
                     if (bytes > stream_bytes && lane == 0) is_cut = true;
                 }
                 __syncthreads();
+                if (threadIdx.x < count) {
+                    const int value = values[threadIdx.x];
+                    recent[y] = value;
+                    own[(long long)y * grid.columns + wave - WAVE_STEP * y] = value;
+                }
             }
+            __syncthreads();
             if (is_cut) break;
         }
         if (is_cut) break;
     }
-    if (lane < lanes) states[lane] = state;
+    if (lane < LANES) states[lane] = state;
     if (threadIdx.x == 0) {
         cursor[0] = symbols;
         cursor[1] = min(bytes, stream_bytes);

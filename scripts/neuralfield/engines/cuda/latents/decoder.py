@@ -13,8 +13,12 @@ from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import Module, compile_module
 from neuralfield.system.device import Array, Device
 
-_ROW, _RING, _PAD = 20, 16, 4
-"""Numbers of a row of weights, waves that are kept, and zeros around them; see ``decode.cu``."""
+_ROW, _RING, _PAD, _BYTES_AFTER = 20, 16, 4, 64
+"""Numbers of a row of weights, waves that are kept, zeros around them, and zeros after the stream;
+see ``decode.cu``."""
+
+_MOST_SHARED_BYTES = 24 << 10
+"""Beside the static shared memory, within the 48 KiB of every GPU."""
 
 
 class CudaDecoder:
@@ -44,11 +48,15 @@ class CudaDecoder:
             *(self._numbers(grids), self._numbers(weights)),
             self._numbers(np.concatenate([layer.shifted_bias for layer in rate])),
             self._numbers([layer.weight_bits for layer in rate]),
-            *(self._numbers(TABLES), self._xp.asarray(symbols.stream)),
-            *(np.int64(symbols.stream.size), states, np.int32(states.size), cursor, found),
-            self._xp.empty(_RING * (latents[0].shape[0] + 2 * _PAD), "int8"),
+            *(self._numbers(TABLES), self._xp.asarray(np.pad(symbols.stream, (0, _BYTES_AFTER)))),
+            *(np.int64(symbols.stream.size), states, cursor, found),
         )
-        decoder_module(len(latents), 0, 1).get_function("decode")((1,), (THREADS,), arguments)
+        ring_bytes = _RING * (latents[0].shape[0] + 2 * _PAD)
+        is_large = ring_bytes > _MOST_SHARED_BYTES
+        ring = self._xp.empty(ring_bytes, "int8") if is_large else np.uintp(0)
+        kernel = decoder_module(len(latents), 0, 1, states.size).get_function("decode")
+        shared_bytes = 0 if is_large else ring_bytes
+        kernel((1,), (THREADS,), (*arguments, ring), shared_mem=shared_bytes)
         symbols.states[:], symbols.cursor[:] = states.get(), cursor.get()
         on_host = found.get()
         for k, grid in enumerate(latents):
@@ -57,7 +65,7 @@ class CudaDecoder:
     def pixels(self, image: CodedImage) -> np.ndarray:
         """Compute the levels of a coded image: uint8, shape (height, width, channels)."""
         grids, hidden = len(image.latents), len(image.hidden.weights)
-        module = decoder_module(grids, hidden, image.channels)
+        module = decoder_module(grids, hidden, image.channels, 1)
         enlarge = module.get_function("enlarge")
         latents = self._xp.zeros(0, "int8")
         planes, coarse = latents, (np.int32(0), np.int32(0))
@@ -89,13 +97,14 @@ class CudaDecoder:
         return self._numbers(np.concatenate([layer.weights.ravel(), layer.shifted_bias]))
 
 
-def decoder_module(grids: int, hidden: int, channels: int) -> Module:
-    """Return the kernels for numbers of grids, of hidden values and of channels."""
+def decoder_module(grids: int, hidden: int, channels: int, lanes: int) -> Module:
+    """Return the kernels for numbers of grids, hidden values, channels, and states of the coder."""
     around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
     constants = {
         "GRIDS": grids,
         "HIDDEN": hidden,
         "CHANNELS": channels,
+        "LANES": lanes,
         "INPUTS": INPUTS,
         "NEIGHBOURS": len(NEIGHBOURS),
         "OFFSETS": list(NEIGHBOURS),
