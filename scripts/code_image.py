@@ -59,10 +59,8 @@ def main(
     encoded.save(coded)
     nf.decode(coded).save(decoded)
     shutil.copyfile(folder / "training/history.csv", history)
-    parts = ["training"] if "lambda" in target else ["training", "pilot"]
-    records = [read_json(folder / part / "training.json", TRAINING_KEYS) for part in parts]
-    own = records[0] | {"picture": about["resized"].get("digest")}
-    own["train_seconds"] = sum(part["train_seconds"] for part in records)
+    own = read_json(folder / "training" / "training.json", TRAINING_KEYS)
+    own["picture"] = about["resized"].get("digest")
     own["sha256"] = {path.name: sha256_of(path) for path in (coded, decoded, history)}
     write_json(record, own)
 

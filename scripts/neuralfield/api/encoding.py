@@ -20,7 +20,7 @@ from neuralfield.api.run_training import Callback, run_training
 from neuralfield.api.training_image import training_image
 from neuralfield.coding import nfz
 from neuralfield.coding.coded_image import CodedImage
-from neuralfield.coding.decoding import latent_bits, pixels_of
+from neuralfield.coding.decoding import pixels_of
 from neuralfield.engines.cuda.latents.latent_engine import LEAST_CAPABILITY
 from neuralfield.engines.cuda.launch import compute_capability
 from neuralfield.images.image import MODES
@@ -29,26 +29,23 @@ from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.errors import ConfigError
 from neuralfield.system.files import write_atomically
 from neuralfield.tasks.bits.bits_model import BitsSettings
-from neuralfield.tasks.bits.bits_objective import BITS_BY_WEIGHT, DB_BY_WEIGHT
+from neuralfield.tasks.bits.bits_objective import (
+    BITS_BY_WEIGHT,
+    DB_BY_WEIGHT,
+    LARGEST_BIT_WEIGHT,
+    LEAST_BIT_WEIGHT,
+)
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 from neuralfield.tasks.training_settings import ImageExecution
 from neuralfield.training.coding import coded_image
 
 _USUAL_STEPS = 3000
-_USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB, _USUAL_WEIGHT_BYTES = 1e-3, 0.45, 34.9, 900
-"""The default; about the bits per pixel of the latents of photographs, and their PSNR, with it; and
-about the bytes of everything but the latents."""
+_USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB = 1e-3, 0.48, 34.9
+"""The default; about the bits per pixel of photographs, and their PSNR, with it."""
 
-_LEAST_LAMBDA, _LARGEST_LAMBDA = 1e-7, 1.0
-
-_PILOT_SHARE = 0.1
-"""Share of the steps of a short training, which finds lambda for a target."""
-
-_PILOT_LATENTS, _PILOT_WEIGHTS, _PILOT_LOSS_DB = 0.6, 1.2, 2.5
-"""With the same lambda, what a long training takes for latents and for weights, relative to a short
-one, and how much higher its PSNR is: means over photographs."""
-
-_TIMED_STEPS, _LEAST_STEPS = {"cpu": 40, "gpu": 800}, 60
+_TIMED_STEPS, _LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
+"""Steps that are timed, the fewest steps of a training, and how many take the time that steering
+takes."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,7 @@ def encode(
     """Code an image in few bits, by latents and small networks that are fitted to it.
 
     `neuralfield.decode` reads the file. One of `bytes`, `bpp`, `psnr_db` and `lambda_` sets what
-    is aimed for; for the first three, a short training finds lambda, which is then steered during
-    the training, usually to within 2 % of the target.
+    is aimed for; for the first three, lambda is steered during the training.
 
     Parameters
     ----------
@@ -186,8 +182,8 @@ def encode(
         return encoder.of_quality(given["psnr_db"]).encoded()
     if "bytes" in given or "bpp" in given:
         pixels = source.values.shape[0] * source.values.shape[1]
-        size_bytes = given["bytes"] if "bytes" in given else given["bpp"] * pixels / 8
-        return encoder.of_size(size_bytes).encoded()
+        bits_per_pixel = given.get("bpp") or 8 * given["bytes"] / pixels
+        return encoder.of_size(bits_per_pixel).encoded()
     return encoder.fitted().encoded()
 
 
@@ -204,11 +200,6 @@ class _Fitted:
     @cached_property
     def content(self) -> bytes:
         return nfz.to_bytes(self.coded)
-
-    @cached_property
-    def weight_bytes(self) -> float:
-        """The bytes of everything but the latents."""
-        return len(self.content) - sum(latent_bits(self.coded)) / 8
 
     @cached_property
     def psnr_db(self) -> float:
@@ -229,10 +220,9 @@ class _Encoder:
     folder: Path | None
     shown: dict[str, Any]
 
-    def fitted(self, name: str = "training", share: float = 1.0, **changed: Any) -> _Fitted:
-        """Train with changed settings, for a share of the steps."""
-        steps = max(1, round(self.training.steps * share))
-        training = replace(self.training, steps=steps, **changed)
+    def fitted(self, name: str = "training", **changed: Any) -> _Fitted:
+        """Train with changed settings."""
+        training = replace(self.training, **changed)
         mode = MODES[self.values.shape[2]]
         settings = BitsSettings.for_pixels(self.values.shape[0] * self.values.shape[1])
         task = BitsTask(self.values, mode, settings, training)
@@ -241,39 +231,25 @@ class _Encoder:
         device, threads = select_device(self.how.device), self.how.threads or available_cores()
         coded = coded_image(task, model, device, threads)
         bit_weight = float(model.arrays["bit_weight"][0])
-        return _Fitted(coded, self.values, bit_weight, steps, history["seconds"][-1])
+        return _Fitted(coded, self.values, bit_weight, training.steps, history["seconds"][-1])
 
     def timed(self, seconds: float, is_steered: bool) -> "_Encoder":
         """Return an encoder with as many steps as fit in a time."""
         count = _TIMED_STEPS[self.how.device]
         timed = replace(self, training=replace(self.training, steps=count))
         step_s = timed.fitted("timing").seconds / count
-        trainings = 1 + _PILOT_SHARE * is_steered
-        steps = max(_LEAST_STEPS, int((seconds / step_s - count) / trainings))
+        steps = max(_LEAST_STEPS, int(seconds / step_s - count - is_steered * _STEERING_STEPS))
         return replace(self, training=replace(self.training, steps=steps))
 
     def of_quality(self, psnr_db: float) -> _Fitted:
         """Return a coded image of this PSNR."""
-        first = _limited(_USUAL_LAMBDA * math.exp((psnr_db - _USUAL_DB) / DB_BY_WEIGHT))
-        pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
-        excess_db = pilot.psnr_db + _PILOT_LOSS_DB - psnr_db
-        bit_weight = _limited(first * math.exp(-excess_db / DB_BY_WEIGHT))
-        return self.fitted(bit_weight=bit_weight, target_psnr_db=psnr_db)
+        first = _USUAL_LAMBDA * math.exp((psnr_db - _USUAL_DB) / DB_BY_WEIGHT)
+        return self.fitted(bit_weight=_limited(first), target_psnr_db=psnr_db)
 
-    def of_size(self, size_bytes: float) -> _Fitted:
+    def of_size(self, bits_per_pixel: float) -> _Fitted:
         """Return a coded image whose file has this size."""
-        pixels = self.values.shape[0] * self.values.shape[1]
-        bits = 8 * max(size_bytes - _USUAL_WEIGHT_BYTES, 0.25 * size_bytes) / pixels
-        first = _limited(_USUAL_LAMBDA * (bits / _USUAL_BITS) ** (1 / BITS_BY_WEIGHT))
-        pilot = self.fitted("pilot", _PILOT_SHARE, bit_weight=first)
-        weight_bytes = _PILOT_WEIGHTS * pilot.weight_bytes
-        latent_bytes = _PILOT_LATENTS * (len(pilot.content) - pilot.weight_bytes)
-        target_bytes = max(size_bytes - weight_bytes, 0.1 * size_bytes)
-        excess = math.log(max(latent_bytes, 1.0) / target_bytes)
-        return self.fitted(
-            bit_weight=_limited(first * math.exp(-excess / BITS_BY_WEIGHT)),
-            target_bits_per_pixel=8 * target_bytes / pixels,
-        )
+        first = _USUAL_LAMBDA * (bits_per_pixel / _USUAL_BITS) ** (1 / BITS_BY_WEIGHT)
+        return self.fitted(bit_weight=_limited(first), target_bits_per_pixel=bits_per_pixel)
 
 
 def _execution(request: str, threads: int | None) -> ImageExecution:
@@ -287,4 +263,4 @@ def _execution(request: str, threads: int | None) -> ImageExecution:
 
 
 def _limited(bit_weight: float) -> float:
-    return min(max(bit_weight, _LEAST_LAMBDA), _LARGEST_LAMBDA)
+    return min(max(bit_weight, LEAST_BIT_WEIGHT), LARGEST_BIT_WEIGHT)

@@ -44,14 +44,13 @@ class BitsTraining(TrainingSettings):
     )
     target_bits_per_pixel: float | None = setting(
         None,
-        "bits per pixel of the latents that the weight of bits is steered to, within a factor of 4"
-        " of bit_weight",
+        "bits per pixel of the file that the weight of bits is steered to",
         above=0,
         omit_when_off=True,
     )
     target_psnr_db: float | None = setting(
         None,
-        "PSNR in dB that the weight of bits is steered to, within a factor of 4 of bit_weight",
+        "PSNR in dB that the weight of bits is steered to",
         above=0,
         omit_when_off=True,
     )
@@ -87,7 +86,6 @@ class BitsTask(Task):
         return BitsObjective(
             network=network,
             values=self.values,
-            first_bit_weight=settings.bit_weight,
             target_bits_per_pixel=settings.target_bits_per_pixel,
             target_psnr_db=settings.target_psnr_db,
             random_seed=settings.random_seed,

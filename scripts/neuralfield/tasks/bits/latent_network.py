@@ -60,8 +60,7 @@ class LatentNetwork(Network[Linear]):
             "output": (channels, hidden + grids + len(SURROUNDINGS) + 1),
         }
         self._tensors = {name: Tensor(np.zeros(shape), True) for name, shape in shapes.items()}
-        # lambda, which a target steers, and the last difference to the target
-        self.bit_weight, self.excess = np.zeros(1), np.zeros(1)
+        self.bit_weight = np.zeros(1)  # lambda, which a target steers
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -69,7 +68,7 @@ class LatentNetwork(Network[Linear]):
 
     @property
     def buffers(self) -> dict[str, Array]:
-        return {"bit_weight": self.bit_weight, "excess": self.excess}
+        return {"bit_weight": self.bit_weight}
 
     @property
     def grids(self) -> int:
