@@ -1,14 +1,11 @@
 // The decoder of coded images; docs/format.md describes it. Reference: coding/kernels.py, whose
 // integers these are.
 //
-// Constants: GRIDS, HIDDEN, CHANNELS, INPUTS (of the rate model), NEIGHBOURS (of them, those in the
-// same grid), OFFSETS (rows and columns to the neighbours), WAVE_STEP, SURROUNDINGS (means of
-// latents around a pixel), AROUND (number of the mean, rows and columns of each of their
-// AROUND_COUNT latents), MEAN_FACTORS (256 by the latents of each mean), LARGEST_VALUE, VALUE_BITS,
-// LARGEST_MEAN, LEAST_SCALE, LARGEST_SCALE, LANES (states of the range coder, at most 32).
+// Constants: those of grids.cuh, and WAVE_STEP, MEAN_FACTORS (256 by the number of latents of each
+// mean around a pixel), LARGEST_VALUE, VALUE_BITS, LARGEST_MEAN, LEAST_SCALE, LARGEST_SCALE, LANES
+// (states of the range coder, at most 32).
 
-#define FEATURES (INPUTS - NEIGHBOURS)
-#define PIXEL_INPUTS (GRIDS + SURROUNDINGS)
+#include "grids.cuh"
 
 #define THREADS 256
 #define WARP 32

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from neuralfield.coding.coded_image import LARGEST_VALUE, VALUE_BITS, CodedImage, Layer
-from neuralfield.coding.context import INPUTS, NEIGHBOURS, SURROUNDINGS, WAVE_STEP
+from neuralfield.coding.context import INPUTS, SURROUNDINGS, WAVE_STEP
 from neuralfield.coding.decoding import Symbols
 from neuralfield.coding.laplace import LARGEST_MEAN, LARGEST_SCALE, LEAST_SCALE, TABLES
 from neuralfield.engines.cuda.latents.latent_arrays import blocks_for
+from neuralfield.engines.cuda.latents.layout import shared_constants
 from neuralfield.engines.cuda.launch import THREADS
 from neuralfield.engines.cuda.source import Module, compile_module
 from neuralfield.system.device import Array, Device
@@ -99,19 +100,9 @@ class CudaDecoder:
 
 def decoder_module(grids: int, hidden: int, channels: int, lanes: int) -> Module:
     """Return the kernels for numbers of grids, hidden values, channels, and states of the coder."""
-    around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
-    constants = {
-        "GRIDS": grids,
-        "HIDDEN": hidden,
-        "CHANNELS": channels,
+    constants = shared_constants(grids, hidden, channels) | {
         "LANES": lanes,
-        "INPUTS": INPUTS,
-        "NEIGHBOURS": len(NEIGHBOURS),
-        "OFFSETS": list(NEIGHBOURS),
         "WAVE_STEP": WAVE_STEP,
-        "SURROUNDINGS": len(SURROUNDINGS),
-        "AROUND": around,
-        "AROUND_COUNT": len(around),
         "MEAN_FACTORS": [(1 << VALUE_BITS) // len(group) for group in SURROUNDINGS],
         "VALUE_BITS": VALUE_BITS,
         "LARGEST_VALUE": LARGEST_VALUE,

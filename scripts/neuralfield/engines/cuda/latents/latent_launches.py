@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.coding.context import INPUTS, NEIGHBOURS, SURROUNDINGS
 from neuralfield.engines.cuda.latents.latent_arrays import LatentArrays, blocks_for
+from neuralfield.engines.cuda.latents.layout import shared_constants
 from neuralfield.engines.cuda.launch import Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.nn.optimizers import Adam
 from neuralfield.system.device import Array
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.latent_network import (
-    INPUT_SCALE,
     LARGEST_LOG_SCALE,
     LATENT_SCALE,
     LEAST_LOG_SCALE,
@@ -43,7 +42,8 @@ def make_launches(
     arrays: LatentArrays, objective: BitsObjective, totals: Array, unused: Array
 ) -> LatentLaunches:
     """Compile the kernels; `totals` and `unused` get the sums of steps and of evaluations."""
-    shared = _shared_constants(objective)
+    network = objective.network
+    shared = shared_constants(network.grids, network.hidden, network.channels)
     steps = compile_module("latents/steps.cu", shared | _step_constants(arrays, objective))
     now, count = (arrays.steps, arrays.step), np.int64(arrays.latent_count)
     sums = (*now, arrays.bits, arrays.squares, arrays.found)
@@ -133,23 +133,6 @@ def _update_launches(arrays: LatentArrays, steps: Any) -> list[Launch]:
         Launch(steps.get_function("update_latents"), (latent_blocks,), of_latents),
         Launch(steps.get_function("update_weights"), (weight_blocks,), of_weights),
     ]
-
-
-def _shared_constants(objective: BitsObjective) -> dict[str, Any]:
-    network = objective.network
-    around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
-    return {
-        "GRIDS": network.grids,
-        "HIDDEN": network.hidden,
-        "CHANNELS": network.channels,
-        "INPUTS": INPUTS,
-        "NEIGHBOURS": len(NEIGHBOURS),
-        "OFFSETS": list(NEIGHBOURS),
-        "SURROUNDINGS": len(SURROUNDINGS),
-        "AROUND": around,
-        "AROUND_COUNT": len(around),
-        "INPUT_SCALE": f"{INPUT_SCALE}f",
-    }
 
 
 def _step_constants(arrays: LatentArrays, objective: BitsObjective) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from neuralfield.coding.context import FEATURES
+from neuralfield.coding.context import FEATURES, INPUTS, NEIGHBOURS, SURROUNDINGS
+from neuralfield.tasks.bits.latent_network import INPUT_SCALE
 
 PIECE = 16
 """Latents of a row that a warp treats together; see `rate.cu`."""
@@ -71,3 +73,20 @@ def _levels(shapes: Shapes, grids: np.ndarray) -> tuple[np.ndarray, int]:
                 numbers += plane(k, min(size, k))
         rows.append(numbers)
     return np.array(rows, np.int64), copies
+
+
+def shared_constants(grids: int, hidden: int, channels: int) -> dict[str, Any]:
+    """Return the constants of all kernels, see ``grids.cuh``."""
+    around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
+    return {
+        "GRIDS": grids,
+        "HIDDEN": hidden,
+        "CHANNELS": channels,
+        "INPUTS": INPUTS,
+        "NEIGHBOURS": len(NEIGHBOURS),
+        "OFFSETS": list(NEIGHBOURS),
+        "SURROUNDINGS": len(SURROUNDINGS),
+        "AROUND": around,
+        "AROUND_COUNT": len(around),
+        "INPUT_SCALE": f"{INPUT_SCALE}f",
+    }
