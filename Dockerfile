@@ -1,9 +1,9 @@
 FROM condaforge/miniforge3:latest
 LABEL io.github.snakemake.containerized="true"
-LABEL io.github.snakemake.conda_env_hash="0785db8b0ed6a046b076eb66b92f6419c952e9d84247515fbffd16512c0e2b7b"
+LABEL io.github.snakemake.conda_env_hash="15931f3b51dbf022023e0aa6b5b7f23e5605895ca8493eb93edeaccf85d929f8"
 # Conda environment:
 #   source: workflow/envs/networks.yaml
-#   prefix: /conda-envs/a5768f3ea3804b929d0e8df0321e3dea
+#   prefix: /conda-envs/e2a53407e8f71b9f4c8d5b37c9a6ca59
 #   # For jobs that read images, and train, render and measure networks, by `snakemake --sdm conda`.
 #   # On GPUs add `cupy>=14` and `nvidia-ml-py>=12.535`.
 #   channels:
@@ -20,11 +20,12 @@ LABEL io.github.snakemake.conda_env_hash="0785db8b0ed6a046b076eb66b92f6419c952e9
 #     - pyyaml >=6.0
 #     - safetensors >=0.5
 #     - threadpoolctl >=3.5
-RUN mkdir -p /conda-envs/a5768f3ea3804b929d0e8df0321e3dea
-COPY workflow/envs/networks.yaml /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/environment.yaml
+#     - tqdm >=4.66
+RUN mkdir -p /conda-envs/e2a53407e8f71b9f4c8d5b37c9a6ca59
+COPY workflow/envs/networks.yaml /conda-envs/e2a53407e8f71b9f4c8d5b37c9a6ca59/environment.yaml
 # Conda environment:
 #   source: workflow/envs/pages.yaml
-#   prefix: /conda-envs/a53709c1fbf99094046962178193d38e
+#   prefix: /conda-envs/ae03cb2cb14371115116d0a3219b239c
 #   # For jobs that make tables, plots, time-lapses and pages, by `snakemake --sdm conda`.
 #   channels:
 #     - conda-forge
@@ -34,6 +35,7 @@ COPY workflow/envs/networks.yaml /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/en
 #     - av >=14
 #     - jinja2 >=3.1
 #     - matplotlib >=3.9
+#     - numba >=0.63,<0.69
 #     - numpy >=2.0
 #     - pandas >=2.2
 #     - pillow >=11
@@ -41,9 +43,9 @@ COPY workflow/envs/networks.yaml /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/en
 #     - pyyaml >=6.0
 #     - safetensors >=0.5
 #     - threadpoolctl >=3.5
-RUN mkdir -p /conda-envs/a53709c1fbf99094046962178193d38e
-COPY workflow/envs/pages.yaml /conda-envs/a53709c1fbf99094046962178193d38e/environment.yaml
+RUN mkdir -p /conda-envs/ae03cb2cb14371115116d0a3219b239c
+COPY workflow/envs/pages.yaml /conda-envs/ae03cb2cb14371115116d0a3219b239c/environment.yaml
 
-RUN conda env create --prefix /conda-envs/a5768f3ea3804b929d0e8df0321e3dea --file /conda-envs/a5768f3ea3804b929d0e8df0321e3dea/environment.yaml && \
-    conda env create --prefix /conda-envs/a53709c1fbf99094046962178193d38e --file /conda-envs/a53709c1fbf99094046962178193d38e/environment.yaml && \
+RUN conda env create --prefix /conda-envs/e2a53407e8f71b9f4c8d5b37c9a6ca59 --file /conda-envs/e2a53407e8f71b9f4c8d5b37c9a6ca59/environment.yaml && \
+    conda env create --prefix /conda-envs/ae03cb2cb14371115116d0a3219b239c --file /conda-envs/ae03cb2cb14371115116d0a3219b239c/environment.yaml && \
     conda clean --all -y

@@ -10,7 +10,7 @@ from entry.job import run_job
 from entry.records import TRAINING_KEYS
 from entry.training import ProgressLog
 from neuralfield.images import image_digest, read_facts, read_made_image, require_image
-from neuralfield.system.files import write_json
+from neuralfield.system.files import link_or_copy, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import sha256_of
 
@@ -22,17 +22,18 @@ def main(
     decoded: Path,
     history: Path,
     record: Path,
+    checkpoints: Path,
     *,
     target: Mapping[str, float],
     training: Mapping[str, Any],
     log_path: Path | None = None,
     threads: int | None = None,
 ) -> None:
-    """Write the file, the decoded image, and the history and the record of the training.
+    """Write the file, the decoded image, and the history, record and snapshots of the training.
 
     `target` has one of bytes, bpp, psnr_db and lambda, and `training` the settings ``steps``,
-    ``random_seed`` and ``device``. The trainings and their states are in a hidden folder beside the
-    outputs, from which they are resumed.
+    ``random_seed``, ``snapshots`` and ``device``. The trainings and their states are in a hidden
+    folder beside the outputs, from which they are resumed.
     """
     about = read_facts(facts)
     image = read_made_image(resized, about["resized"]["mode"])
@@ -51,6 +52,7 @@ def main(
         **goal,
         steps=training["steps"],
         seed=training["random_seed"],
+        snapshots=training["snapshots"],
         device=training["device"],
         threads=threads,
         folder=folder,
@@ -59,6 +61,8 @@ def main(
     encoded.save(coded)
     nf.decode(coded).save(decoded)
     shutil.copyfile(folder / "training/history.csv", history)
+    for path in (folder / "training/checkpoints").iterdir():
+        link_or_copy(path, checkpoints / path.name)
     own = read_json(folder / "training" / "training.json", TRAINING_KEYS)
     own["picture"] = about["resized"].get("digest")
     own["sha256"] = {path.name: sha256_of(path) for path in (coded, decoded, history)}

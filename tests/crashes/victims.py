@@ -111,6 +111,7 @@ class Workflow:
             "steps": self.steps,
             "checkpoint_interval_s": CHECKPOINT_INTERVAL_S,
         }
+        workspace.settings["fields"]["coded"] = {"type": "latents"}
         targets = ["results/tiny/siren/render_8.png"] if self.small else []
         return _start_snakemake(workspace, *targets)
 
@@ -204,9 +205,10 @@ class FinishedWorkflow:
         settings["fields"] = {
             "siren": settings["fields"]["siren"],
             "old": {"type": "imported", "path": "model.json"},
+            "coded": {"type": "latents"},
         }
         settings["images"] |= {
-            "tiny": {"path": "tiny.png", "size": 16, "fields": ["siren", "old"]},
+            "tiny": {"path": "tiny.png", "size": 16, "fields": ["siren", "old", "coded"]},
             "large": {
                 "path": "tiny.png",
                 "tiles": {"size": 16, "overlap": 5},

@@ -69,7 +69,9 @@ def test_all_jobs_run_with_the_packages_of_their_environments(with_conda, bare_p
     with_conda.add_table()
     with_conda.add_classifier()
     images, settings = with_conda.settings["images"], with_conda.settings
-    images["tiled"] = {"path": "tiny.png", "tiles": {"size": 16, "overlap": 4}}
+    settings["fields"]["small"] = {"type": "latents"}
+    images["tiny"]["fields"] = ["siren", "plain", "small"]
+    images["tiled"] = {"fields": ["siren"], "path": "tiny.png", "tiles": {"size": 16, "overlap": 4}}
     seeds = {"fields": ["siren"], "images": ["tiny"], "vary": {"random_seed": [0, 1]}, "batch": 2}
     settings["sweeps"] = {"seeds": seeds}
     targets = ("all", "tables", "classifiers", "edges", "results/tiny/decoded.png")

@@ -103,7 +103,7 @@ def test_the_shipped_settings_and_profile_are_found(tmp_path: Path):
 
 @pytest.mark.slow
 def test_an_image_in_few_bits(workspace: Workspace):
-    """A coded image is decoded, shown, measured and reported beside networks and other codecs."""
+    """A coded image is decoded, shown, filmed and reported beside networks and other codecs."""
     workspace.settings["fields"] = {"small": {"type": "latents", "training": {"steps": 20}}}
     workspace.succeed("--config", "target={lambda: 1e-4}")
     folder = workspace.path("results/tiny/small")
@@ -114,6 +114,8 @@ def test_an_image_in_few_bits(workspace: Workspace):
     with Image.open(folder / "image.png") as image:
         assert image.size == (16, 11)
         assert (nf.decode(content).levels() == np.asarray(image)).all()
-    assert "AVIF" in workspace.path("results/report.html").read_text()
+    report = workspace.path("results/report.html").read_text()
+    assert "AVIF" in report
+    assert "Time-lapse of small on Tiny" in report
     assert workspace.planned("--config", "target={lambda: 1e-4}") == {}
     assert "code_image" in workspace.planned("--config", "target={bytes: 300}")

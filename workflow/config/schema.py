@@ -16,7 +16,7 @@ OTHER_KINDS = {
 }
 """Types under `fields` that are not in `neuralfield.fields.FIELDS`, in words."""
 
-CODING_KEYS = ("steps", "random_seed")
+CODING_KEYS = ("steps", "random_seed", "snapshots")
 """The settings of a training that images coded in few bits have, too."""
 
 

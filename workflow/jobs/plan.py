@@ -194,7 +194,7 @@ class Plan:
 
     def _files_of_other(self, field: str) -> tuple[str, ...]:
         """Return the names of the files of a coded image, or of imported weights."""
-        coded = ("image.nfz", "image.png", "history.csv", "training.json")
+        coded = ("image.nfz", "image.png", "history.csv", "training.json", "checkpoints")
         return coded if field in self.coded else ("model.safetensors",)
 
     def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
@@ -204,7 +204,8 @@ class Plan:
 
     def timelapses(self, runs: Iterable[ImageNetwork]) -> list[str]:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
-        return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
+        trained = [run for run in runs if run.field not in self.imported]
+        return for_runs(pattern, trained, format=formats["formats"])
 
     def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
         """Return the viewer pages, which evaluate networks in a browser.

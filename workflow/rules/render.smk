@@ -138,7 +138,7 @@ if config["timelapse"]["formats"]:
 
     rule timelapse:
         input:
-            model=INPUTS.trained,
+            model=INPUTS.stored,
             history="results/{image}/{field}/history.csv",
             # inputs for the last frame's PSNR: for a large image it takes long to measure, and is
             # read from the metrics; it depends on the network alone, so that a change of the

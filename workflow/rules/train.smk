@@ -92,6 +92,7 @@ rule code_image:
         decoded="results/{image}/{field}/image.png",
         history=shown("results/{image}/{field}/history.csv", "history"),
         record="results/{image}/{field}/training.json",
+        checkpoints=directory("results/{image}/{field}/checkpoints"),
     log:
         "logs/{image}/{field}/code_image.log",
     benchmark:

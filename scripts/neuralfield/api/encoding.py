@@ -43,6 +43,8 @@ _USUAL_STEPS = 3000
 _USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB = 1e-3, 0.48, 34.9
 """The default; about the bits per pixel of photographs, and their PSNR, with it."""
 
+_FEWEST_SNAPSHOTS = 2
+
 _TIMED_STEPS, _LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
 """Steps that are timed, the fewest steps of a training, and how many take the time that steering
 takes."""
@@ -90,6 +92,7 @@ def encode(
     device: str = "auto",
     threads: int | None = None,
     folder: str | os.PathLike | None = None,
+    snapshots: int = _FEWEST_SNAPSHOTS,
     max_megapixels: float = 16.0,
     callback: Callback | None = None,
     progress: bool = False,
@@ -129,6 +132,8 @@ def encode(
     folder : path, optional
         Folder for the states of trainings, from which the same call resumes after an interruption,
         with the same file.
+    snapshots : int
+        Number of networks of the training that are kept in the folder, log-spaced over the steps.
     max_megapixels : float
         Maximum size of the image; a larger one raises ValueError.
     callback, progress
@@ -170,7 +175,7 @@ def encode(
             steps=_USUAL_STEPS if steps is None else plain(steps),
             random_seed=plain(seed),
             bit_weight=given.get("lambda_", _USUAL_LAMBDA),
-            snapshots=2,
+            snapshots=plain(snapshots),
         ),
         _execution(device, plain(threads)),
         None if folder is None else Path(folder),
@@ -236,7 +241,9 @@ class _Encoder:
     def timed(self, seconds: float, is_steered: bool) -> "_Encoder":
         """Return an encoder with as many steps as fit in a time."""
         count = _TIMED_STEPS[self.how.device]
-        timed = replace(self, training=replace(self.training, steps=count))
+        timed = replace(
+            self, training=replace(self.training, steps=count, snapshots=_FEWEST_SNAPSHOTS)
+        )
         step_s = timed.fitted("timing").seconds / count
         steps = max(_LEAST_STEPS, int(seconds / step_s - count - is_steered * _STEERING_STEPS))
         return replace(self, training=replace(self.training, steps=steps))

@@ -24,6 +24,12 @@ from neuralfield.tasks.bits.bits_task import BitsTask
 from neuralfield.tasks.bits.latent_network import INPUT_SCALE, LATENT_SCALE, LatentNetwork
 
 _FINEST_BITS, _COARSEST_BITS = 11, 2
+_LAYERS = ("rate.0", "rate.1", "rate.2", "filters", "hidden", "output")
+"""Names of the matrices of `CodedImage.layers`."""
+
+_BIASES = slice(-1, None)
+"""The columns of a matrix with biases."""
+
 _HIDDEN_SCALE = 16.0
 """Factor on hidden values of the synthesis, which are small, in the integers of the file."""
 
@@ -63,6 +69,22 @@ def coded_image(
     return _assembled(network, model, parts)
 
 
+def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
+    """Return the coded image of a network during its training.
+
+    Nothing is searched: weights have the steps of those in the `finished` file of the training.
+    """
+    network = model.network()
+    layers = dict(zip(_LAYERS, finished.layers, strict=True))
+    parts = _parts(network)
+    trained = {part.name: network.parameters[part.name].data.copy() for part in parts}
+    for part in parts:
+        layer = layers[part.name]
+        part.bits = layer.bias_bits if part.columns == _BIASES else layer.weight_bits
+        _round_part(network, trained, part)
+    return _assembled(network, model, parts)
+
+
 def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsObjective:
     return task.objective(
         network,
@@ -78,7 +100,7 @@ def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsOb
 def _parts(network: LatentNetwork) -> list[_Part]:
     """List the parts; the most important, whose errors others depend on, are searched last."""
     grids, hidden = network.grids, network.hidden
-    last, all_but_last = slice(-1, None), slice(None, -1)
+    last, all_but_last = _BIASES, slice(None, -1)
     one = np.ones(1, np.float32)
     # the network has sums of surroundings where the file has means
     counts = [*[1] * grids, *(len(offsets) for offsets in SURROUNDINGS)]
@@ -87,7 +109,7 @@ def _parts(network: LatentNetwork) -> list[_Part]:
     of_hidden = np.full(hidden, WHITE / _HIDDEN_SCALE, np.float32)
     of_output = np.concatenate([of_hidden, WHITE * of_inputs])
     parts = []
-    for name in ("rate.0", "rate.1", "rate.2"):
+    for name in _LAYERS[:3]:
         parts += [_Part(name, all_but_last, one, 9), _Part(name, last, one, 8)]
     return [
         *parts,
@@ -109,7 +131,7 @@ def _round_part(network: LatentNetwork, trained: dict[str, np.ndarray], part: _P
     given = trained[part.name]
     while True:
         integers = _integers(given, part)
-        sums = abs(integers).sum(axis=1).max() if part.columns != slice(-1, None) else 0
+        sums = abs(integers).sum(axis=1).max() if part.columns != _BIASES else 0
         largest = abs(given[:, part.columns] * part.unit).max() * 2.0**part.bits
         if (sums < 1 << 15 and largest <= LARGEST_WEIGHT) or part.bits == 0:
             break
@@ -160,7 +182,7 @@ def _assembled(network: LatentNetwork, model: BitsModel, parts: Sequence[_Part])
     found = {}
     for part in parts:
         matrix = to_host(network.parameters[part.name].data)
-        found[part.name, part.columns == slice(-1, None)] = (
+        found[part.name, part.columns == _BIASES] = (
             _integers(matrix, part).astype(np.int32),
             part.bits,
         )
@@ -181,7 +203,7 @@ def _assembled(network: LatentNetwork, model: BitsModel, parts: Sequence[_Part])
         model.width,
         network.channels,
         latents,
-        [layer(name) for name in ("rate.0", "rate.1", "rate.2")],
+        [layer(name) for name in _LAYERS[:3]],
         Layer(taps, nothing, bits, 0),
         layer("hidden"),
         layer("output"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
+import neuralfield as nf
 from neuralfield.fields import ImageShape, build_field, field_settings
 from neuralfield.system.checkpoint import snapshot_path
 from neuralfield.system.provenance import measured
@@ -56,6 +57,32 @@ def test_every_format_shows_every_snapshot(run):
     with Image.open(run / "timelapse.gif") as animation:
         assert animation.size == (48, 32)
         assert len(list(ImageSequence.Iterator(animation))) == len(STEPS)
+
+
+def test_a_coded_image_is_shown_as_a_decoder_would(tmp_path):
+    y, x = np.mgrid[:18, :24]
+    levels = (128 + 90 * np.sin(x / 3) * np.cos(y / 4)).astype(np.uint8)
+    Image.fromarray(levels).save(tmp_path / "resized.png")
+    encoded = nf.encode(levels, steps=40, snapshots=5, folder=tmp_path)
+    encoded.save(tmp_path / "image.nfz")
+    main(
+        tmp_path / "training/checkpoints",
+        tmp_path / "image.nfz",
+        tmp_path / "training/history.csv",
+        [tmp_path / "timelapse.gif"],
+        size=24,
+        frames=60,
+        frames_per_second=10,
+        label=False,
+        resized=tmp_path / "resized.png",
+    )
+    with Image.open(tmp_path / "timelapse.gif") as film:
+        frames = [np.asarray(frame.convert("L")) for frame in ImageSequence.Iterator(film)]
+    assert len(frames) == 5
+    assert np.ptp(frames[0]) == 0
+    assert (frames[-1] == nf.decode(encoded.content).levels()).all()
+    errors = [abs(frame.astype(float) - levels).mean() for frame in frames]
+    assert errors[-1] < min(errors[:3]) < 50
 
 
 def test_steps_are_spread_in_their_logarithm_with_both_ends():

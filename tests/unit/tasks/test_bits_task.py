@@ -11,7 +11,7 @@ from neuralfield.images.metrics import psnr_db
 from neuralfield.system.errors import CheckpointError
 from neuralfield.tasks.bits.bits_model import BitsModel, BitsSettings
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
-from neuralfield.training.coding import coded_image
+from neuralfield.training.coding import coded_image, coded_snapshot
 from neuralfield.training.history import read_history
 
 SMALL = {"steps": 40, "snapshots": 3, "bit_weight": 2e-3}
@@ -34,6 +34,7 @@ def test_the_decoded_image_is_that_of_the_trained_network(tmp_path, mode):
     model = BitsModel.load(tmp_path / "model.safetensors")
     coded = coded_image(task, model)
     content = to_bytes(coded)
+    assert to_bytes(coded_snapshot(model, coded)) == content
     decoded = pixels_of(from_bytes(content))
     trained_db = read_history(tmp_path / "history.csv")["psnr_db"][-1]
     assert trained_db > 28
