@@ -285,6 +285,6 @@ def _in_words(name: str) -> str:
         "render": f"{part} pixels",
         "crop": f"crop {part}",
         "timelapse": f"time-lapse, {suffix}",
-        "image": f"image, {suffix}",
+        "image": name,
     }
     return words.get(kind, "weights")

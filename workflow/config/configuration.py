@@ -17,7 +17,7 @@ from config.precedence import (
     settings_without_effect,
     usual_networks,
 )
-from config.schema import CODING_KEYS, OTHER_KINDS, read_schema, with_defaults
+from config.schema import CODING_USES, OTHER_KINDS, read_schema, with_defaults
 from config.sources import COMMAND_LINE, ONE_FILE, Sources, WhereIs
 from config.task_settings import classifier_complaints, outside_their_limits, table_complaints
 from config.wording import Problems, as_written, mistakes_in
@@ -107,7 +107,7 @@ def _resolve(settings: dict[str, Any]) -> None:
         if field["type"] == "latents":
             field.setdefault("target", settings["target"])
             training = settings["training"] | field.get("training", {})
-            field["training"] = {key: training[key] for key in (*CODING_KEYS, "device")}
+            field["training"] = {key: training[key] for key in CODING_USES if key in training}
     settings["automatic_learning_rates"] = []
     for name in trained_fields(settings):
         field = settings["fields"][name]

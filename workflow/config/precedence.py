@@ -8,7 +8,7 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from config.schema import CODING_KEYS, OTHER_KINDS, read_schema
+from config.schema import CODING_USES, OTHER_KINDS, read_schema
 from config.sources import COMMAND_LINE, Sources, at, mapping
 from config.wording import as_written
 from neuralfield.tasks.image.presets import PRESETS, read_preset
@@ -135,7 +135,7 @@ def settings_without_effect(
             for other, wanted in rule.get("x-only-with", {}).items()
             if not any(training[other] in wanted for training in trainings.values())
         )
-        if value == rule.get("default") or ("latents" in kinds.values() and key in CODING_KEYS):
+        if value == rule.get("default") or ("latents" in kinds.values() and key in CODING_USES):
             continue
         if not trainings:
             reason = "no network is trained with it"

@@ -19,6 +19,9 @@ OTHER_KINDS = {
 CODING_KEYS = ("steps", "random_seed", "snapshots")
 """The settings of a training that images coded in few bits have, too."""
 
+CODING_USES = (*CODING_KEYS, "device", "threads")
+"""The settings of the section `training` that images coded in few bits take."""
+
 
 @cache
 def read_schema() -> dict[str, Any]:

@@ -43,8 +43,9 @@ THREAD_MEMORY_MB = 60
 PIXEL_BYTES = 4 * 4 * 6
 """Bytes of a pixel: six copies in float32 of an image with four values per pixel."""
 
-CODING_PIXEL_BYTES, CODING_STEP_S = 500, 4e-7
-"""For each pixel of a coded image: memory in bytes, and seconds of a core in each step."""
+CODING_PIXEL_BYTES, CODING_S, CODING_GPU_S = 500, 4e-7, 5e-9
+"""For each pixel of a coded image: memory in bytes, and seconds of a core or of a GPU in each step;
+an H100 takes a tenth of these."""
 
 VALUE_BYTES = 8 * 8
 """Bytes of each value of a layer: eight copies in float64 in the forward and backward passes."""

@@ -84,7 +84,8 @@ class Needs:
         """Return the seconds in which an image is coded in few bits."""
         image, field = self._network(wildcards)
         pixels = field["training"]["steps"] * estimates.image_pixels(image)
-        return estimates.CODING_STEP_S * pixels / threads
+        gpus = self.gpus(wildcards)
+        return pixels * (estimates.CODING_GPU_S if gpus else estimates.CODING_S / threads)
 
     def coding(self) -> Resources:
         """Return the resources of a rule that codes an image in few bits."""

@@ -69,7 +69,7 @@ class Plan:
 
     def trained_runs(self, among: Iterable[ImageNetwork]) -> list[ImageNetwork]:
         """Return the runs whose networks are trained here, and not imported."""
-        return [run for run in among if run.field in self.trained]
+        return [run for run in among if run.field not in self.imported]
 
     def image_of(self, wildcards: Any) -> Settings:
         """Return the settings of the image of a job, or the size of its tile."""
@@ -204,8 +204,7 @@ class Plan:
 
     def timelapses(self, runs: Iterable[ImageNetwork]) -> list[str]:
         pattern, formats = "results/{image}/{field}/timelapse.{format}", self.config["timelapse"]
-        trained = [run for run in runs if run.field not in self.imported]
-        return for_runs(pattern, trained, format=formats["formats"])
+        return for_runs(pattern, self.trained_runs(runs), format=formats["formats"])
 
     def views(self, runs: Iterable[ImageNetwork]) -> list[str]:
         """Return the viewer pages, which evaluate networks in a browser.

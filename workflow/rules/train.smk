@@ -103,7 +103,7 @@ rule code_image:
     priority: NEEDS.coding_s
     conda:
         "../envs/networks.yaml"
-    threads: NEEDS.all_cores
+    threads: NEEDS.training_threads
     resources:
         **NEEDS.coding(),
     params:
