@@ -32,8 +32,8 @@ def main(
     """Write the file, the decoded image, and the history, record and snapshots of the training.
 
     `target` has one of bytes, bpp, psnr_db and lambda, and `training` the settings ``steps``,
-    ``random_seed``, ``snapshots`` and ``device``. The trainings and their states are in a hidden
-    folder beside the outputs, from which they are resumed.
+    ``random_seed``, ``snapshots`` and ``device``. The training and its states are in a hidden
+    folder beside the outputs, from which it is resumed.
     """
     about = read_facts(facts)
     image = read_made_image(resized, about["resized"]["mode"])

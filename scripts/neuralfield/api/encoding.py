@@ -43,8 +43,6 @@ _USUAL_STEPS = 3000
 _USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB = 1e-3, 0.48, 34.9
 """The default; about the bits per pixel of photographs, and their PSNR, with it."""
 
-_FEWEST_SNAPSHOTS = 2
-
 _TIMED_STEPS, _LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
 """Steps that are timed, the fewest steps of a training, and how many take the time that steering
 takes."""
@@ -92,7 +90,7 @@ def encode(
     device: str = "auto",
     threads: int | None = None,
     folder: str | os.PathLike | None = None,
-    snapshots: int = _FEWEST_SNAPSHOTS,
+    snapshots: int = 2,
     max_megapixels: float = 16.0,
     callback: Callback | None = None,
     progress: bool = False,
@@ -241,9 +239,7 @@ class _Encoder:
     def timed(self, seconds: float, is_steered: bool) -> "_Encoder":
         """Return an encoder with as many steps as fit in a time."""
         count = _TIMED_STEPS[self.how.device]
-        timed = replace(
-            self, training=replace(self.training, steps=count, snapshots=_FEWEST_SNAPSHOTS)
-        )
+        timed = replace(self, training=replace(self.training, steps=count))
         step_s = timed.fitted("timing").seconds / count
         steps = max(_LEAST_STEPS, int(seconds / step_s - count - is_steered * _STEERING_STEPS))
         return replace(self, training=replace(self.training, steps=steps))
