@@ -24,7 +24,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from neuralfield.api.classifiers import ImageClassifier
     from neuralfield.api.decoding import decode
-    from neuralfield.api.encoding import EncodedImage, encode
+    from neuralfield.api.encoder import EncodedImage
+    from neuralfield.api.encoding import encode
     from neuralfield.api.fitting import fit
     from neuralfield.api.from_torch import from_torch_siren
     from neuralfield.api.image_field import ImageField
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from neuralfield.system.errors import NeuralfieldError
 
 _PLACES = {
-    "EncodedImage": "api.encoding",
+    "EncodedImage": "api.encoder",
     "ImageClassifier": "api.classifiers",
     "ImageField": "api.image_field",
     "NeuralfieldError": "system.errors",

@@ -102,7 +102,7 @@ def encode(chosen: Namespace) -> None:
     """Code an image in few bits."""
     image = Path(chosen.image)
     output = require_output("--output", chosen.output or f"{image.stem}.nfz")
-    names = ("bytes", "bpp", "psnr_db", "seconds", "steps", "mode", "seed", "folder")
+    names = ("bytes", "bpp", "psnr_db", "seconds", "steps", "mode", "seed", "tile", "folder")
     options = {name: getattr(chosen, name) for name in (*names, "max_megapixels")}
     options |= {"lambda_": chosen.bit_weight, "progress": sys.stderr.isatty()}
     if not sys.stderr.isatty():

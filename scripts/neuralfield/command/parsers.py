@@ -54,6 +54,7 @@ _ENCODE_EXAMPLES = """\
 examples:
   neuralfield encode photo.jpg -o photo.nfz --bytes 20000
   neuralfield encode photo.png --psnr-db 38 --seconds 5m
+  neuralfield encode survey.tif --bpp 0.5 --tile 1024 --folder states
 """
 _DECODE_EXAMPLES = """\
 examples:
@@ -219,15 +220,22 @@ def _encode_parser(parser: argparse.ArgumentParser) -> None:
     )
     add("--seconds", type=_seconds, metavar="S", help="time of training: 60, 90s, 5m")
     add("--steps", type=int, metavar="N", help="training steps instead of a time; default: 3000")
+    add(
+        "--tile",
+        type=int,
+        metavar="N",
+        help="code an image with a side of more than N pixels in tiles of at most N pixels, each"
+        " with so many steps; default: 2048 for images of more than 16 megapixels",
+    )
     add("--mode", default="auto", help="auto, grey, rgb or rgba; default: auto, as the image is")
     add("--seed", type=int, default=0, metavar="N", help="random seed; default: 0")
     add("--folder", metavar="FOLDER", help="folder of states, to resume after an interruption")
     add(
         "--max-megapixels",
         type=float,
-        default=16.0,
+        default=2000.0,
         metavar="N",
-        help="maximum size of the image in megapixels; default: 16",
+        help="maximum size of the image in megapixels; default: 2000",
     )
     parser.set_defaults(action=encode)
 
