@@ -30,6 +30,10 @@ _LAYERS = ("rate.0", "rate.1", "rate.2", "filters", "hidden", "output")
 _BIASES = slice(-1, None)
 """The columns of a matrix with biases."""
 
+_LARGEST_LOSS_DB = 0.3
+"""What rounding may take from the PSNR that is aimed for: it takes more from synthetic images,
+whose latents need so few bits that lambda is at its limit."""
+
 _HIDDEN_SCALE = 16.0
 """Factor on hidden values of the synthesis, which are small, in the integers of the file."""
 
@@ -43,6 +47,10 @@ class _Part:
     unit: np.ndarray  # factors from the matrix to the numbers that are rounded, by column
     bits: int  # the step is 2 ** -bits
     most_bits: int = _FINEST_BITS
+
+    @property
+    def can_be_finer(self) -> bool:
+        return self.bits < self.most_bits
 
 
 def coded_image(
@@ -60,10 +68,17 @@ def coded_image(
     wanted = "cuda" if device.kind == "gpu" else "cpu"
     engine = make_latent_engine(wanted, "auto", objective, device, threads)
     try:
+        before_db = _psnr_db(engine.evaluate)
         for part in parts:
             _round_part(network, trained, part)
         for part in parts:
             _search(part, network, trained, objective, engine.evaluate)
+        if target_db := task.training.target_psnr_db:
+            least_db = min(target_db, before_db) - _LARGEST_LOSS_DB
+            while _psnr_db(engine.evaluate) < least_db and any(p.can_be_finer for p in parts):
+                for part in (part for part in parts if part.can_be_finer):
+                    part.bits += 1
+                    _round_part(network, trained, part)
     finally:
         engine.close()
     return _assembled(network, model, parts)
@@ -83,6 +98,10 @@ def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
         part.bits = layer.bias_bits if part.columns == _BIASES else layer.weight_bits
         _round_part(network, trained, part)
     return _assembled(network, model, parts)
+
+
+def _psnr_db(evaluate: Callable[[], tuple[float, float]]) -> float:
+    return -10 * math.log10(max(evaluate()[0], 1e-20))
 
 
 def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsObjective:

@@ -39,6 +39,12 @@ def test_a_size_and_a_quality_are_met():
     assert len(found.content) < len(usual.content)
 
 
+def test_a_quality_is_kept_where_weights_are_most_of_the_file():
+    screen = np.ones((48, 64, 3))
+    screen[6:18, 6:50], screen[24:40:4, 8:56:2] = (0.2, 0.4, 0.8), 0.1
+    assert nf.encode(screen, psnr_db=38, steps=300).psnr_db > 37
+
+
 def test_an_interrupted_encoding_ends_with_the_same_file(tmp_path):
     how = {"bpp": 3.0, "steps": 60}
     whole = nf.encode(levels(), **how)

@@ -28,7 +28,7 @@ _GAIN, _LARGEST_CHANGE = 0.5, 0.3
 """The share of the difference to the target that a change aims to remove, because bits go on
 following an earlier change for a while, and the largest change of the weight's logarithm."""
 
-LEAST_BIT_WEIGHT, LARGEST_BIT_WEIGHT = 1e-8, 10.0
+LEAST_BIT_WEIGHT, LARGEST_BIT_WEIGHT = 1e-8, 0.3
 
 BITS_BY_WEIGHT, DB_BY_WEIGHT = -0.5, -2.7
 """About how much the logarithm of the bits, and the PSNR in dB, change by the logarithm of the
