@@ -35,6 +35,14 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
         "ink": (0.04, 0.25),
         "shade": (0.01, 0.13),
     },
+    "d": {
+        "quality": (51, 94),
+        "noise": (0.011, 0.048),
+        "blur_px": (0.32, 1.15),
+        "paper": (0.73, 0.97),
+        "ink": (0.03, 0.26),
+        "shade": (0.0, 0.14),
+    },
 }
 """Ranges of the parameters of each set: the quality of JPEG, the standard
 deviation of noise, which is half as large in scans, and of blur in training pixels, the levels of
