@@ -10,7 +10,6 @@ from snakemake.exceptions import WorkflowError
 LARGEST_BYTES = 1 << 20
 MOST_VALUES = 100_000
 DEEPEST = 50
-DEEPEST = 50
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from snakemake.exceptions import WorkflowError
 
-from config.configuration import ImageNetwork, runs, trained_fields
+from config.configuration import ImageNetwork, runs
 from config.large_images import headers_and_tilings, tile_groups
 from config.schema import OTHER_KINDS
 from config.sweeps import Sweep, all_fields, all_runs
@@ -23,6 +23,9 @@ SHORTEST_TILE_S = 1
 
 MOST_TILES_OF_A_VIEW = 150
 """Maximum number of tiles of a viewer page, which contains the networks of all tiles."""
+
+BESIDE_NETWORK = ("history.csv", "training.json", "checkpoints")
+"""The files that a training writes beside the network."""
 
 
 class Plan:
@@ -40,8 +43,7 @@ class Plan:
         self.single_runs = runs(settings)
         self.swept_runs = all_runs(sweeps)
         self.runs = self.single_runs + self.swept_runs
-        # the fields that are trained here, and the others
-        self.trained = set(trained_fields(self.config))
+        # the fields of coded images, and of weights that are not trained here
         self.coded, self.imported = (
             [name for name, field in self.config["fields"].items() if field["type"] == kind]
             for kind in OTHER_KINDS
@@ -179,23 +181,18 @@ class Plan:
 
     def network_products(self) -> list[str]:
         """Return the files that the training and evaluation of all images' networks write."""
-        files = []
+        files = [path for job in self.tile_jobs for path in job.lists]
         for run in self.runs:
-            folder = f"results/{run.image}/{run.field}"
-            files += [f"{folder}/metrics.json", f"{folder}/comparison"]
-            if run.field not in self.trained:
-                files += [f"{folder}/{name}" for name in self._files_of_other(run.field)]
-                continue
-            if run.image in self.tiled:
-                files += training_products(folder, "mosaic.json")
-                continue
-            files += training_products(folder)
-        return files + [path for job in self.tile_jobs for path in job.lists]
+            names = ["metrics.json", "comparison", *self._networks_of(run)]
+            names += () if run.field in self.imported else BESIDE_NETWORK
+            files += [f"results/{run.image}/{run.field}/{name}" for name in names]
+        return files
 
-    def _files_of_other(self, field: str) -> tuple[str, ...]:
-        """Return the names of the files of a coded image, or of imported weights."""
-        coded = ("image.nfz", "image.png", "history.csv", "training.json", "checkpoints")
-        return coded if field in self.coded else ("model.safetensors",)
+    def _networks_of(self, run: ImageNetwork) -> tuple[str, ...]:
+        """Return the names of the file of a network, and of its decoded image if it has one."""
+        if run.field in self.coded:
+            return ("image.nfz", "image.png")
+        return ("mosaic.json" if run.image in self.tiled else "model.safetensors",)
 
     def renders(self, runs: Sequence[ImageNetwork]) -> list[str]:
         names = renders_of_a_network(self.config["render"])
@@ -225,7 +222,7 @@ class Plan:
             f"results/{run.image}/{run.field}/{name}"
             for run in runs
             if run.image not in self.tiled
-            for name in self._files_of_other(run.field)[:2]
+            for name in self._networks_of(run)
         ]
         found: dict[str, list[str]] = {f"{run.image}/{run.field}": [] for run in runs}
         pages = [*self.views(runs), *(f"{path}/index.html" for path in self.pyramids(runs))]
@@ -260,10 +257,9 @@ def for_runs(pattern: str, runs: Iterable[ImageNetwork], **others: Iterable[Any]
     ]
 
 
-def training_products(folder: str, network: str = "model.safetensors") -> list[str]:
+def training_products(folder: str) -> list[str]:
     """Return the files of one training."""
-    names = (network, "history.csv", "training.json", "checkpoints")
-    return [f"{folder}/{name}" for name in names]
+    return [f"{folder}/{name}" for name in ("model.safetensors", *BESIDE_NETWORK)]
 
 
 def renders_of_a_network(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

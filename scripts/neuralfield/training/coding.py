@@ -90,7 +90,7 @@ def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
     Nothing is searched: weights have the steps of those in the `finished` file of the training.
     """
     network = model.network()
-    layers = dict(zip(_LAYERS, finished.layers, strict=True))
+    layers: dict[str, Layer] = dict(zip(_LAYERS, finished.layers, strict=True))
     parts = _parts(network)
     trained = {part.name: network.parameters[part.name].data.copy() for part in parts}
     for part in parts:
