@@ -165,10 +165,7 @@ if config["timelapse"]["formats"]:
             "../envs/pages.yaml"
         threads: NEEDS.rendering_threads
         resources:
-            **NEEDS.rendering(
-                TIMELAPSE_PIXELS,
-                mem_mb=estimates.memory_mb(estimates.PIXEL_BYTES * TIMELAPSE_PIXELS),
-            ),
+            **NEEDS.rendering(TIMELAPSE_PIXELS, mem_mb=NEEDS.timelapse_memory_mb),
         params:
             # Snakemake compares the values of params without their names; `settings` has the names
             settings=config["timelapse"],
