@@ -23,7 +23,7 @@ _FINE = 4
 _BLOCK_PX = 8
 """Side of the blocks by which matrices with few nonzero elements are multiplied."""
 
-_TILE_PX, _MARGIN_PX, _REACH_PX = 64, 8, 4
+_TILE_PX, _MARGIN_PX, _REACH_PX = 104, 8, 4
 """Largest side of the parts that are fitted on their own, how far their images extend over their
 neighbours', and how far the blur reaches; the latter two add up to a multiple of the block."""
 

@@ -41,6 +41,9 @@ _FEWEST, _MOST_BLUR_PX = 30, 1.4
 _LEAST_VARIANCE = 0.1
 """Least variance of a blur in squared pixels: smaller ones are found in sharp drawings."""
 
+_UNKNOWN_VARIANCE = 0.5
+"""First variance of the blur in noisy drawings without isolated lines and edges, for the fit."""
+
 _SHARP = 0.77
 """Difference of neighbouring pixels, as a share of the contrast, that three in a hundred of those
 at edges reach in sharp drawings, but not in those that are blurred by 0.4 pixels or more."""
@@ -243,7 +246,7 @@ def _blur_px(filtered: np.ndarray, noise: float) -> float:
     medians = [float(np.median(variances)) for variances in found if len(variances) >= fewest]
     if len(medians) == 2 and medians[1] < _LEAST_VARIANCE:
         medians.pop()
-    variance = min(medians, default=0.0)
+    variance = min(medians, default=_UNKNOWN_VARIANCE if noise >= CLEAN_NOISE else 0.0)
     return min(math.sqrt(variance), _MOST_BLUR_PX) if variance >= _LEAST_VARIANCE else 0.0
 
 

@@ -52,7 +52,7 @@ _LEAST_BLACK, _LEAST_OF_BOTH, _LEAST_AGREEMENT = 0.01, 0.6, 0.2
 """Least shares of black, and of black and white together, in a restored drawing, and least
 agreement of its paper (`neuralfield.images.kind.Tones`). Pages of mixed kind have less."""
 
-_THIN_AGREEMENT, _MOST_ERROR = 0.6, 0.03
+_THIN_AGREEMENT, _MOST_ERROR = 0.5, 0.03
 """Lines that are so thin that nothing is black are restored if the paper's agreement is larger and
 contours explain the image up to this error, which they do not where lines are grey and wider."""
 
