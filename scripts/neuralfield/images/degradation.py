@@ -36,6 +36,9 @@ _MOST_INK = 0.17
 """Largest first guess of the ink's level, as a share of the paper's, if no pixel is all ink: such
 lines are grey because they are thin. The fit of contours then finds the level."""
 
+_DARKEST = 0.3
+"""Percentile of the darkest pixels."""
+
 _FEWEST, _MOST_BLUR_PX = 30, 1.4
 
 _LEAST_VARIANCE = 0.1
@@ -116,6 +119,7 @@ def estimate_degradation(
     values: np.ndarray,
     *,
     jpeg: Jpeg | None = None,
+    is_black: bool = True,
     ink: float | None = None,
     noise: float | None = None,
     blur_px: float | None = None,
@@ -128,6 +132,8 @@ def estimate_degradation(
         The drawing, in [0, 1].
     jpeg : Jpeg, optional
         How the file was compressed, if it is a JPEG.
+    is_black : bool
+        Whether ink on white paper is black if no pixel is all ink.
     ink, noise, blur_px : float, optional
         Given instead of estimated; see `Degradation`.
 
@@ -138,6 +144,8 @@ def estimate_degradation(
         The drawing with ink 0 and paper 1, and with less noise.
     """
     paper, own_ink = paper_and_ink(values)
+    if not is_black:
+        own_ink = own_ink or float(np.percentile(values / paper, _DARKEST))
     found = Degradation(paper, own_ink if ink is None else ink, 0.0, 0.0)
     normalised = found.normalised(values)
     if noise is None:
@@ -187,7 +195,7 @@ def paper_and_ink(values: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _ink(shares: np.ndarray, is_flat: np.ndarray, paper: float) -> float:
-    darkest = float(np.percentile(shares, 0.3))
+    darkest = float(np.percentile(shares, _DARKEST))
     is_white = paper >= _WHITE
     dark = shares[is_flat & (shares < 0.55)]
     if dark.size >= max(30, (0.01 if is_white else 0.002) * shares.size):

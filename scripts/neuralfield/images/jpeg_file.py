@@ -5,6 +5,7 @@ spreads errors over all coefficients of a block, also over those with small step
 """
 
 import io
+import math
 import os
 import struct
 from contextlib import suppress
@@ -18,11 +19,14 @@ from neuralfield.images.image import ImageData, convert_values
 
 BLOCK_PX = 8
 
+MOST_PIXELS = 1 << 20
+"""Largest size of drawings that are restored, which takes long."""
+
 _MEAN_STEP = 57.625 / 255
 """Mean step for luma at quality 50, of the tables in annex K of ITU-T T.81."""
 
-_MOST_DIFFERENCE = 1 / 255
-"""Largest mean difference of the luma from that of the image, whose colours were rounded."""
+_MOST_DIFFERENCE = 4 / 255
+"""Largest mean difference of the luma from that of the image, whose colours were clipped."""
 
 _PLACES = np.arange(BLOCK_PX)
 _DCT = np.cos(np.pi / BLOCK_PX * np.outer(_PLACES, _PLACES + 0.5)) / 2
@@ -67,7 +71,8 @@ def read_jpeg(path: str | os.PathLike, image: ImageData, reduction: float = 1.0)
             return None
         table = np.array(tables[0])
         found = Jpeg(table.reshape(BLOCK_PX, -1).astype(np.float32) / 255, reduction=reduction)
-        if size_px == (image.width, image.height) and table.max() < 256:  # as bytes
+        is_own = size_px == (image.width, image.height)
+        if is_own and math.prod(size_px) <= MOST_PIXELS and table.max() < 256:  # as bytes
             own = convert_values(image.values(), 1)[..., 0]
             luma = _luma(content, table, own.shape)
             if np.mean(np.abs(np.clip(luma, 0, 1) - own)) <= _MOST_DIFFERENCE:

@@ -20,6 +20,10 @@ _LEAST_INK, _FEWEST_BLOCKS = 0.5, 8
 and the least number of blocks in an image."""
 
 
+_LEAST_DARKNESS = 0.5
+"""Least contrast of luma, as a share of that of the paper."""
+
+
 class OneInk(NamedTuple):
     """A drawing in one ink."""
 
@@ -34,6 +38,13 @@ class OneInk(NamedTuple):
         """Whether the ink is black or grey."""
         relative = self.contrast / self.paper
         return float(np.ptp(relative)) <= _BLACK * float(relative.max())
+
+    def of_luma(self, luma: np.ndarray) -> "OneInk | None":
+        """Return the drawing with the luma of its file instead; None if its ink is as light."""
+        darkness = float(LUMA_WEIGHTS @ self.contrast) / float(LUMA_WEIGHTS @ self.paper)
+        if darkness < _LEAST_DARKNESS:
+            return None
+        return self._replace(values=np.clip(luma, 0, 1), weights=LUMA_WEIGHTS)
 
     def coloured(self, shares: np.ndarray, found: Degradation, *, is_own: bool) -> ImageData:
         """Return the drawing with its own ink and paper, or on white paper, of 8 bits.

@@ -25,9 +25,9 @@ from neuralfield.images.degradation import (
     noise_of_paper,
 )
 from neuralfield.images.image import ImageData
-from neuralfield.images.jpeg_file import Jpeg
+from neuralfield.images.jpeg_file import MOST_PIXELS, Jpeg
 from neuralfield.images.kind import ToneCount
-from neuralfield.images.one_ink import one_ink
+from neuralfield.images.one_ink import OneInk, one_ink
 from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
@@ -37,8 +37,8 @@ ESTIMATES = {"ink": 0.9, "noise": 0.5, "blur_px": 3.0}
 LEVELS = ("clean", "own")
 """What restored drawings have: white paper, or the colours of the scan's own paper and ink."""
 
-_LEAST_PX, _MOST_PIXELS = 64, 1 << 20
-"""Limits of the image: a small one shows too little of the paper, and a large one takes long."""
+_LEAST_PX = 64
+"""Least side of the image: a smaller one shows too little of the paper."""
 
 _MOST_NOISE, _DARKEST_PAPER, _MOST_OTHER_TONES, _LEAST_WHITE = 0.1, 0.5, 0.2, 0.5
 """Limits of what may be a drawing: in photographs, "noise" is detail, and a fifth of the pixels
@@ -118,13 +118,16 @@ def restore(
     """
     given, levels = _parts(setting)
     sides = image.height, image.width
-    if setting is False or min(sides) < _LEAST_PX or math.prod(sides) > _MOST_PIXELS:
+    if setting is False or min(sides) < _LEAST_PX or math.prod(sides) > MOST_PIXELS:
         return None
     with limit_blas_to_one_core():  # otherwise sums would depend on the number of cores
         drawing = one_ink(image)
         if drawing is None:
             return None
-        found = _restored(drawing.values, given, jpeg, threads, even_clean=levels == "clean")
+        if jpeg is not None and jpeg.luma is not None and drawing.mode == "rgb":
+            of_luma = drawing.of_luma(jpeg.luma)
+            drawing, jpeg = of_luma or drawing, jpeg if of_luma else jpeg._replace(luma=None)
+        found = _restored(drawing, given, jpeg, threads, even_clean=levels == "clean")
     if found is None:
         return None
     shares, degradation = found
@@ -133,15 +136,16 @@ def restore(
 
 
 def _restored(
-    values: np.ndarray,
+    source: OneInk,
     given: Mapping[str, float],
     jpeg: Jpeg | None,
     threads: int,
     *,
     even_clean: bool,
 ) -> tuple[np.ndarray, Degradation] | None:
-    """Restore values of shape (height, width): return shares of paper; see `restore`."""
-    found, filtered = estimate_degradation(values, jpeg=jpeg, **given)
+    """Return shares of paper, shape (height, width); see `restore`."""
+    values = source.values
+    found, filtered = estimate_degradation(values, jpeg=jpeg, is_black=source.is_black, **given)
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
     if is_unlike or (found.is_none and not (even_clean and found.is_grey)):
         return None
@@ -156,7 +160,7 @@ def _restored(
             blur_px=found.blur_px,
             threads=threads,
             fits_blur=found.blur_px > 0 and "blur_px" not in given,
-            fits_ink=found.is_scan and "ink" not in given,
+            fits_ink=(found.is_scan or not source.is_black) and "ink" not in given,
         )
         contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0
         if contours is None:

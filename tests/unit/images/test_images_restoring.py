@@ -242,6 +242,17 @@ def test_coloured_ink_on_coloured_paper_keeps_its_colour_on_white_paper():
     assert psnr_db(shares, _drawing()) > 22
 
 
+def test_coloured_ink_in_a_jpeg_is_restored_by_its_luma(tmp_path):
+    path = tmp_path / "blue.jpg"
+    values = _BLUE + _drawing()[..., None] * (1 - _BLUE)
+    Image.fromarray(ImageData.from_values(values, "rgb", 8).pixels).save(path, quality=60)
+    image = read_image(path)
+    restored = restore(image, jpeg=read_jpeg(path, image))
+    assert restored is not None
+    assert str(restored).startswith("a JPEG of quality 60: paper 255, ink 6")
+    assert psnr_db(restored.image.values(), values) > psnr_db(image.values(), values) + 3
+
+
 def test_a_drawing_can_keep_its_own_levels():
     scan, colour = restore(_scan(), {"levels": "own"}), restore(_in_colour(), {"levels": "own"})
     assert scan is not None
