@@ -7,7 +7,7 @@
 
 The reference is a drawing of `side` times `factor` pixels; a network is trained on the drawing
 reduced by `factor`, in 8 bits, and rendered at the full size. A network is a preset or a network of
-config.yaml, followed by changed settings. Settings are tuned on set a and evaluated on set b, c or d,
+config.yaml, followed by changed settings. Settings are tuned on set a and evaluated on the others,
 ten kinds of drawings each (measuring/drawing_kinds.py); `curves` has four more. The best filter
 of a drawing is the one of Lanczos, bicubic, Lanczos with back-projection, and the two-tone filter,
 which has a threefold contrast between ink and paper, that is closest to the reference. Specks and
