@@ -10,7 +10,7 @@ import numpy as np
 from neuralfield.api.arguments import plain, require, require_path, require_positive
 from neuralfield.api.rendered import RenderedImage
 from neuralfield.coding import nfz, tiles
-from neuralfield.coding.decoding import pixels_of
+from neuralfield.coding.decoding import latent_bits, pixels_of
 from neuralfield.engines.cuda.latents.decoder import CudaDecoder
 from neuralfield.images.image import MODES, ImageData
 from neuralfield.system.device import select_device
@@ -150,3 +150,21 @@ def page_of(source: str | os.PathLike, max_megapixels: float | None) -> str:
     # damage is reported here, not in the page
     nfz.from_bytes(content, where, max_megapixels or nfz.MAX_MEGAPIXELS)
     return coded_page(content, Path(source).stem)
+
+
+def in_words(content: bytes, where: str) -> str:
+    """Return what a file contains, and where its bits are."""
+    if content.startswith(tiles.MAGIC):
+        tiling = tiles.TiledImage.from_bytes(content, where).tiling
+        size = f"{tiling.width:,} x {tiling.height:,} pixels in {tiling.count:,} tiles"
+        return f"an image of {size}, {len(content):,} bytes"
+    image = nfz.from_bytes(content, where)
+    bits = latent_bits(image)
+    grids = ", ".join(f"{round(part / 8):,}" for part in bits)
+    others = round(len(content) - sum(bits) / 8)
+    per_pixel = 8 * len(content) / (image.width * image.height)
+    return (
+        f"an image of {image.width:,} x {image.height:,} pixels, {MODES[image.channels]},"
+        f" {len(content):,} bytes, {per_pixel:.3f} bits per pixel\n"
+        f"bytes of latents, the finest grid first: {grids}; of networks: {others:,}"
+    )

@@ -143,6 +143,11 @@ def decode(chosen: Namespace) -> None:
 def info(chosen: Namespace) -> None:
     """Print the contents of a file."""
     path = Path(chosen.model)
+    if path.suffix.lower() == ".nfz":
+        from neuralfield.api.decoding import content_of, in_words
+
+        print(f"{path}: {in_words(*content_of(path))}")
+        return
     found = nf.load(path, device="cpu")
     print(f"{path}: {found!r}")
     if isinstance(found, nf.ImageField):

@@ -1,5 +1,8 @@
 """`neuralfield decode` writes a PNG or a page, and reports what cannot be decoded in one line."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from coded_images import random_coded_image
@@ -29,6 +32,15 @@ def test_a_file_is_decoded_to_a_png_and_a_page(photo, tmp_path, capsys):
     assert (tmp_path / "same.png").read_bytes() == (tmp_path / "photo.png").read_bytes()
     main(["decode", "photo.nfz", "-o", "photo.html"])
     assert "<title>photo · neuralfield</title>" in (tmp_path / "photo.html").read_text()
+
+
+def test_info_says_where_the_bytes_are(photo, capsys):
+    main(["info", "photo.nfz"])
+    found = capsys.readouterr().out
+    size = Path("photo.nfz").stat().st_size
+    assert found.startswith(f"photo.nfz: an image of 17 x 12 pixels, rgb, {size:,} bytes, ")
+    parts = [int(n) for n in re.findall(r"[ :]([0-9]+)(?=[,;\n])", found.split("\n", 1)[1])]
+    assert sum(parts) == pytest.approx(size, abs=5)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
