@@ -64,6 +64,13 @@ def test_the_command_line_sets_the_target_of_a_coded_image():
     assert "no network is trained with it" in found["notes"][-1]
 
 
+def test_coded_images_are_trained_as_the_settings_say():
+    how = {"steps": 70, "random_seed": 3, "snapshots": 5, "device": "cpu", "threads": 1}
+    found = read(SHIPPED, "preset=small", f"training={how}")
+    assert found["fields"]["small"]["training"] == how
+    assert not any("no effect" in note for note in found["notes"])
+
+
 def test_values_of_a_sweep_win(written):
     written["sweeps"] = {"s": {"fields": ["plain"], "vary": {"steps": [3, 4]}}}
     written["images"]["tiny"]["fields"] = ["siren"]
