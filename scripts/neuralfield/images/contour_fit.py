@@ -2,8 +2,8 @@
 
 The drawing is a smooth function, a grid of cubic B-splines, followed by a steep sigmoid. It is
 fitted so that its means over pixels, blurred, are the image. That removes blur, and noise that no
-contour explains. The blur's width and the level of the ink are fitted with it: a steep sigmoid
-cannot explain them by itself.
+contour explains. The blur's width and the levels of ink and paper are fitted with it: a steep
+sigmoid cannot explain them by itself.
 """
 
 import math
@@ -46,7 +46,8 @@ the squared Laplacian of a drawing's splines for each unit of the mean variance 
 _PAPER_BLOCK = 0.98
 """Least mean of blocks without ink."""
 
-_LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK = 0.05, 1.5, 0.3
+_LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK, _MOST_PAPER = 0.05, 1.5, 0.3, 0.2
+"""Limits of the blur, and largest changes of the levels of ink and paper."""
 
 
 class Splines(NamedTuple):
@@ -67,13 +68,33 @@ SOFT, SOFTER = (SMOOTH._replace(softness=share, first_step=40) for share in (0.7
 before contours are in place. Where `SMOOTH` explains an image, it is closer to the original."""
 
 
+class Levels(NamedTuple):
+    """The levels of ink and paper in an image."""
+
+    ink: float = 0.0
+    paper: float = 1.0
+
+    def normalised(self, image: np.ndarray) -> np.ndarray:
+        """Return the image with ink 0 and paper 1."""
+        return (image - np.float32(self.ink)) / np.float32(self.paper - self.ink)
+
+    def changed(self, ink: float, paper: float) -> "Levels":
+        """Return levels with changes given as shares of their difference, within limits."""
+        contrast = self.paper - self.ink
+        ink, paper = self.ink + ink * contrast, self.paper + paper * contrast
+        lightest = 1 + _MOST_PAPER
+        return Levels(
+            min(max(ink, -_MOST_INK), _MOST_INK), min(max(paper, 1 - _MOST_PAPER), lightest)
+        )
+
+
 class Contours(NamedTuple):
     """A fitted drawing, reduced to the image's size by the box filter, and fitted parameters."""
 
     drawing: np.ndarray  # float32, shape (height, width)
-    image: np.ndarray  # what the drawing explains: blurred, with the ink's level; the same shape
+    image: np.ndarray  # what the drawing explains: blurred, with the levels; the same shape
     blur_px: float
-    ink: float
+    levels: Levels
 
 
 def fit_contours(
@@ -83,42 +104,42 @@ def fit_contours(
     threads: int,
     *,
     fits_blur: bool = False,
-    fits_ink: bool = False,
+    fits_levels: bool = False,
     jpeg_steps: np.ndarray | None = None,
 ) -> Contours:
     """Fit the drawing behind an image.
 
-    `image` is float32, shape (height, width); paper is 1, and ink 0 or, with `fits_ink`, close to
-    it. `blur_px` is the blur's standard deviation, or its first value. For the luma of a JPEG file,
-    `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small steps then
-    have large weights. Results do not depend on the number of threads, if the BLAS takes one core
-    for each product.
+    `image` is float32, shape (height, width); paper is 1 and ink 0, or close to them with
+    `fits_levels`. `blur_px` is the blur's standard deviation, or its first value. For the luma of a
+    JPEG file, `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small
+    steps then have large weights. Results do not depend on the number of threads, if the BLAS takes
+    one core for each product.
     """
     variances = None if jpeg_steps is None else _variances(jpeg_steps)
     tiles = _tiles(image, splines, variances)
-    ink, blurring = 0.0, _blurring(blur_px)
+    levels, blurring = Levels(), _blurring(blur_px)
     with ThreadPoolExecutor(threads) as pool:
-        now = repeat(blurring), repeat(ink)
+        now = repeat(blurring), repeat(levels)
         for first in range(0, splines.steps, _ROUND):
             steps = range(first, min(first + _ROUND, splines.steps))
             list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
-            if first < splines.first_step or not (fits_blur or fits_ink):
+            if first < splines.first_step or not (fits_blur or fits_levels):
                 continue
-            terms = [fits_blur, fits_ink]
+            terms = [fits_blur, fits_levels, fits_levels]
             sums = np.sum(list(pool.map(_Tile.normal_equations, tiles, *now)), axis=0)
-            change = np.zeros(2)
+            change = np.zeros(3)
             change[terms] = _RELAXATION * _solved(sums[:, [*terms, True]][terms])
             variance = blur_px**2 + float(change[0])
             blur_px = math.sqrt(min(max(variance, _LEAST_BLUR_PX**2), _MOST_BLUR_PX**2))
-            ink = min(max(ink + float(change[1]) * (1 - ink), -_MOST_INK), _MOST_INK)
-            now = repeat(_blurring(blur_px)), repeat(ink)
+            levels = levels.changed(float(change[1]), float(change[2]))
+            now = repeat(_blurring(blur_px)), repeat(levels)
         drawings = list(pool.map(_Tile.drawings, tiles, *now))
     found = np.empty((2, *image.shape), np.float32)
     for tile, both in zip(tiles, drawings, strict=True):
         part = found[:, tile.corner[0] :, tile.corner[1] :]
         kept = both[:, : part.shape[1], : part.shape[2]]
         part[:, : kept.shape[1], : kept.shape[2]] = kept
-    return Contours(found[0], found[1], blur_px, ink)
+    return Contours(found[0], found[1], blur_px, levels)
 
 
 def error_ratio(luma: np.ndarray, explained: np.ndarray, jpeg_steps: np.ndarray) -> float:
@@ -189,8 +210,8 @@ class _Tile:
             self._bending = np.float32(_BENDING * variances.mean())
             self._precisions = per_block(image.shape, variances.mean() / variances)
 
-    def fit(self, steps: range, blurring: _Band, ink: float) -> None:
-        target = self._target(ink)
+    def fit(self, steps: range, blurring: _Band, levels: Levels) -> None:
+        target = levels.normalised(self._image)
         for step in steps:
             self._steepness = _steepness(self._splines, step)
             scale = self._steepness * np.float32(self._splines.per_px**2)
@@ -212,22 +233,24 @@ class _Tile:
             root = np.sqrt(self._square * np.float32(1 / (1 - _BETA2 ** (step + 1))))
             self._weights -= np.float32(rate) * self._mean / (root + np.float32(_EPSILON))
 
-    def normal_equations(self, blurring: _Band, ink: float) -> np.ndarray:
-        """Return the sums of a linear fit of the blur's variance and of the ink's level to the
-        error; the derivative by the variance is half the Laplacian. Float64, shape (2, 3)."""
+    def normal_equations(self, blurring: _Band, levels: Levels) -> np.ndarray:
+        """Return the sums of a linear fit of the blur's variance and of the levels of ink and paper
+        to the error; the derivative by the variance is half the Laplacian. Float64, (3, 4)."""
         found = blurring.times(blurring.times(self._fine()).T)
-        terms = np.stack([_laplacian(found) / 2, 1 - found, self._target(ink) - found], -1)
+        error = levels.normalised(self._image) - found
+        terms = np.stack([_laplacian(found) / 2, 1 - found, found, error], -1)
         inside = slice(_MARGIN_PX, -_MARGIN_PX)
-        rows = terms[inside, inside].reshape(-1, 3).astype(np.float64)
-        return rows[:, :2].T @ rows
+        rows = terms[inside, inside].reshape(-1, 4).astype(np.float64)
+        return rows[:, :3].T @ rows
 
-    def drawings(self, blurring: _Band, ink: float) -> np.ndarray:
+    def drawings(self, blurring: _Band, levels: Levels) -> np.ndarray:
         """Return the means over pixels, and the image that they explain, without the margin.
 
         The shape is (2, height, width).
         """
         fine = self._fine()
-        blurred = blurring.times(blurring.times(fine).T) * np.float32(1 - ink) + np.float32(ink)
+        contrast = np.float32(levels.paper - levels.ink)
+        blurred = blurring.times(blurring.times(fine).T) * contrast + np.float32(levels.ink)
         shape = fine.shape[1] // _FINE, _FINE, fine.shape[0] // _FINE, _FINE
         means = fine.T.reshape(shape).mean(axis=(1, 3))
         return np.stack(
@@ -236,9 +259,6 @@ class _Tile:
                 for image, margin in ((means, _MARGIN_PX + _REACH_PX), (blurred, _MARGIN_PX))
             ]
         )
-
-    def _target(self, ink: float) -> np.ndarray:
-        return (self._image - np.float32(ink)) / np.float32(1 - ink)
 
     def _fine(self) -> np.ndarray:
         """Return the drawing at all points, transposed."""

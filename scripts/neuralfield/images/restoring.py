@@ -160,7 +160,7 @@ def _restored(
             blur_px=found.blur_px,
             threads=threads,
             fits_blur=found.blur_px > 0 and "blur_px" not in given,
-            fits_ink=(found.is_scan or not source.is_black) and "ink" not in given,
+            fits_levels=(found.is_scan or not source.is_black) and "ink" not in given,
         )
         contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0
         if contours is None:
@@ -227,11 +227,10 @@ def _parts(setting: bool | Mapping[str, float | str]) -> tuple[dict[str, float],
 def _refined(
     found: Degradation, filtered: np.ndarray, contours: Contours
 ) -> tuple[Degradation, np.ndarray]:
-    """Return estimates with those of fitted contours, and the filtered image with their ink."""
-    share = contours.ink
-    ink = max(0.0, found.ink + share * (1 - found.ink))
-    refined = replace(found, ink=ink, blur_px=contours.blur_px)
-    return refined, (filtered - np.float32(share)) / np.float32(1 - share)
+    """Return estimates with those of fitted contours, and the filtered image with their levels."""
+    ink, paper = (found.ink + level * (1 - found.ink) for level in contours.levels)
+    levels = {"paper": found.paper * paper, "ink": max(0.0, ink / paper)}
+    return replace(found, **levels, blur_px=contours.blur_px), contours.levels.normalised(filtered)
 
 
 def _explaining(filtered: np.ndarray, fit: Callable[..., Contours]) -> tuple[Contours, float]:

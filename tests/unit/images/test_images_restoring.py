@@ -127,8 +127,18 @@ def test_thin_dashes_in_a_blurred_scan_are_restored():
     assert (1 - values).sum() == pytest.approx((1 - truth).sum(), rel=0.15)
 
 
+def test_dense_blurred_lines_of_a_scan_are_restored():
+    y, x = (np.mgrid[: _SIDE_PX * _FACTOR, : _SIDE_PX * _FACTOR] + 0.5) / _FACTOR
+    is_ink = ((y + 0.1 * x) % 7 < 2) & (np.abs(x - 60) < 50) & (np.abs(y - 60) < 50)
+    noise = np.random.default_rng(2).normal(0, 0.01, (_SIDE_PX, _SIDE_PX))
+    restored = restore(_as_image(0.1 + 0.8 * _means(is_ink, blur_px=0.9) + noise))
+    assert restored is not None
+    assert restored.degradation.blur_px == pytest.approx(0.9, abs=0.15)
+    assert psnr_db(restored.image.values()[..., 0], _means(is_ink, blur_px=0)) > 27
+
+
 def test_dashes_that_contours_would_lose_are_left():
-    assert restore(_dashes(0.3, 1.0)[0]) is None
+    assert restore(_dashes(0.25, 1.0)[0]) is None
 
 
 def test_results_do_not_depend_on_threads():
