@@ -97,19 +97,17 @@ def per_block(shape: tuple[int, ...], values: np.ndarray) -> np.ndarray:
 
 
 def _luma(content: bytes, table: np.ndarray, sides: tuple[int, int]) -> np.ndarray:
-    """Decode luma without clipping, unless the steps are too small to be halved.
+    """Decode luma without clipping, unless many steps are too small to be halved.
 
     The file is decoded with half the steps, so that no value is beyond black and white, and to the
     ends of its last blocks. Rounding gives the stored coefficients, which are whole numbers.
     """
-    if table.min() < 2:
-        return _decoded(content) / np.float32(255)
     halved, whole = (table + 1) // 2, [side + -side % BLOCK_PX for side in sides]
-    old, new = (bytes(steps[_ZIGZAG].tolist()) for steps in (table, halved))
-    content = content.replace(old, new)
-    old, new = (struct.pack(">BHH", 8, *both) for both in (sides, whole))
-    content = content.replace(old, new, 1)
-    decoded = _decoded(content)
+    tables = [bytes(steps[_ZIGZAG].tolist()) for steps in (table, halved)]
+    sizes = [struct.pack(">BHH", 8, *both) for both in (sides, whole)]
+    decoded = _decoded(content.replace(tables[0], tables[1]).replace(sizes[0], sizes[1]))
+    if decoded.min() == 0 or decoded.max() == 255:
+        return _decoded(content) / np.float32(255)
     steps, read = (per_block(decoded.shape, own.reshape(BLOCK_PX, -1)) for own in (table, halved))
     stored = np.rint(coefficients(decoded - 128) / read) * steps
     luma = from_coefficients(stored.astype(np.float32)) + 128

@@ -76,9 +76,9 @@ _LEAST_INK = 0.85
 or more, and 0.74 or less where thin blurred lines had vanished."""
 
 
-_FINE_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
-"""Largest noise of JPEG files in which finer contours are fitted, and largest ratio of the squared
-errors at small steps to those of the quantisation: files with other noise or blur have more."""
+_LEAST_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
+"""Least noise of JPEG files whose luma is fitted, up to a quality of about 95, and largest ratio of
+squared errors at small steps to those of the quantisation: files with other noise have more."""
 
 
 class Restored(NamedTuple):
@@ -190,12 +190,11 @@ def _restored(
 def _fit_luma(found: Degradation, fit: Callable[..., Contours]) -> Contours | None:
     """Fit contours to the luma of a JPEG file; return None where they do not explain it."""
     jpeg = found.jpeg
-    if jpeg is None or jpeg.luma is None or not found.is_noisy:
+    if jpeg is None or jpeg.luma is None or found.noise < _LEAST_NOISE:
         return None
     contrast = float(np.median(found.paper)) * (1 - found.ink)
     steps, luma = jpeg.steps / np.float32(contrast), found.normalised(jpeg.luma)
-    splines = FINE if found.noise < _FINE_NOISE else SMOOTH
-    contours = fit(luma, splines=splines, jpeg_steps=steps)
+    contours = fit(luma, splines=SMOOTH, jpeg_steps=steps)
     ratio = error_ratio(luma, contours.image, steps)
     return contours if ratio <= _MOST_ERROR_RATIO else None
 
