@@ -46,7 +46,8 @@ has tones other than those of paper and ink; drawings in thin blurred lines have
 
 _FEW_OTHER_TONES, _UNEXPLAINED, _MANY_UNEXPLAINED = 0.1, 0.05, 0.02
 """With more other tones than that, drawings need as much white as above. Contours explain drawings
-up to these errors, with few other tones and with many; photographs and mixed pages have more."""
+up to these errors, with few other tones and with many; photographs and mixed pages have more. Up to
+twice the former, paper is made white without contours."""
 
 _LEAST_BLACK, _LEAST_OF_BOTH, _LEAST_AGREEMENT = 0.01, 0.6, 0.2
 """Least shares of black, and of black and white together, in a restored drawing, and least
@@ -72,8 +73,8 @@ _MOST_SPECKS = 0.05
 
 
 _LEAST_INK = 0.85
-"""Least share of the ink that contours must have: those of 29 scans and blurred drawings had 0.96
-or more, and 0.74 or less where thin blurred lines had vanished."""
+"""Least share of the ink that contours must have, else paper is made white without them: those of
+29 scans and blurred drawings had 0.96 or more, and 0.74 or less where thin lines had vanished."""
 
 
 _LEAST_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
@@ -165,8 +166,9 @@ def _restored(
         contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0
         if contours is None:
             contours, error = _explaining(filtered, fit)
-        if error > (_MANY_UNEXPLAINED if has_many else _UNEXPLAINED):
+        if error > (_MANY_UNEXPLAINED if has_many else 2 * _UNEXPLAINED):
             return None
+        estimated = found, _with_flat_parts(filtered, filtered, found.noise)
         is_explained = error <= _MOST_ERROR
         normalised = found.normalised(values)
         noise = noise_of_paper(normalised, found.paper, contours.image)
@@ -176,9 +178,12 @@ def _restored(
         if not found.is_noisy:
             contours = fit_contours(filtered, found.blur_px, FINE, threads)
         drawing = _with_flat_parts(contours.drawing, filtered, found.noise)
-        if (1 - drawing).sum() < _LEAST_INK * (1 - filtered).sum():
-            return None
+        is_lost = (1 - drawing).sum() < _LEAST_INK * (1 - filtered).sum()
         filtered = drawing
+        if is_lost or error > _UNEXPLAINED:
+            found, filtered = estimated
+            if not found.is_scan:
+                return None
     drawing = _as_image(filtered)
     tones = ToneCount().see(drawing).tones
     is_drawing = tones.black >= _LEAST_BLACK and tones.agreement >= _LEAST_AGREEMENT
