@@ -225,8 +225,19 @@ def noise_of_paper(
     found = high[is_near if is_near.sum() > 100 else is_paper]
     if found.size <= 100 or np.mean(np.abs(found) > CLEAN_NOISE) < _FEWEST_NOISY:
         return 0.0
-    ratio = _CLIPPED if np.median(paper) >= _WHITE else _UNCLIPPED
-    return ratio * float(np.sqrt(np.mean(found**2)))
+    root = float(np.sqrt(np.mean(found**2)))
+    if np.median(paper) >= _WHITE:
+        return _CLIPPED * root
+    return max(_UNCLIPPED * root, _noise_of_grain(normalised))
+
+
+def _noise_of_grain(normalised: np.ndarray) -> float:
+    """Return the noise of paper away from ink, also where neighbouring pixels have like noise."""
+    values = normalised[highest_around(-normalised, 4) < -_EXPLAINED_NEAR]
+    if values.size < 500:
+        return 0.0
+    middle, high = np.percentile(values, (50, 75))  # light lines are below
+    return 1.4826 * float(high - middle)
 
 
 def _blur_px(filtered: np.ndarray, noise: float) -> float:
