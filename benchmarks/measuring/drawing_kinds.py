@@ -25,16 +25,19 @@ _WORDS = {
     "a": "The quick brown fox jumps over the lazy dog while seven wizards mix black quartz potions",
     "b": "Sphinx of hard marble judge my vow and pack five dozen jugs with old liquor before noon",
     "c": "Amazingly few discotheques provide jukeboxes as brave exiled monks quietly knit caps",
+    "d": "Grumpy wizards make a toxic brew for the jovial queen while five boxing vandals hack zinc",
 }
 _PLACES = {
     "a": ("Alden", "Brook", "Corvey", "Dale"),
     "b": ("Ystad", "Westry", "Vinje", "Ulm"),
     "c": ("Ghent", "Zwolle", "Kotka", "Pinsk"),
+    "d": ("Nidda", "Ebro", "Tarbes", "Ljuba"),
 }
 _FONT_PAIRS = {
     "a": ("DejaVuSerif.ttf", "DejaVuSans-Bold.ttf"),
     "b": ("STIXGeneral.ttf", "DejaVuSerif-Bold.ttf"),
     "c": ("DejaVuSans.ttf", "STIXGeneralBol.ttf"),
+    "d": ("DejaVuSerif-Italic.ttf", "DejaVuSansMono-Bold.ttf"),
 }
 
 
@@ -42,7 +45,7 @@ class Sheet:
     """A sheet that a drawing of a set is drawn on, with the random numbers of the set."""
 
     def __init__(self, name: str, kind: str, side_px: int) -> None:
-        self.paper = Paper(side_px)
+        self.paper, self._taken = Paper(side_px), 0
         self.letter = letter = name[0]
         self.random = np.random.default_rng([ord(letter), *kind.encode()])
         # lines of contours are a third of a training pixel wide in every set
@@ -59,8 +62,9 @@ class Sheet:
         return _FONT_PAIRS[self.letter]
 
     def of(self, a: _T, b: _T, c: _T) -> _T:
-        """Return the parameter of this set."""
-        return {"a": a, "b": b, "c": c}[self.letter]
+        """Return the parameter of this set; set d takes those of the others in turn."""
+        self._taken += 1
+        return {"a": a, "b": b, "c": c, "d": (a, b, c)[self._taken % 3]}[self.letter]
 
     def line(self, *points: tuple[float, float], wide: float) -> None:
         """Draw straight lines, `wide` training pixels wide."""
