@@ -25,7 +25,7 @@ _WORDS = {
     "a": "The quick brown fox jumps over the lazy dog while seven wizards mix black quartz potions",
     "b": "Sphinx of hard marble judge my vow and pack five dozen jugs with old liquor before noon",
     "c": "Amazingly few discotheques provide jukeboxes as brave exiled monks quietly knit caps",
-    "d": "Grumpy wizards make a toxic brew for the jovial queen while five boxing vandals hack zinc",
+    "d": "Grumpy wizards make a toxic brew for the jovial queen while five boxing vandals hack",
 }
 _PLACES = {
     "a": ("Alden", "Brook", "Corvey", "Dale"),
