@@ -38,7 +38,7 @@ _PILOT_SHARE, _FEWEST_PILOT_STEPS = 0.1, 150
 """Share of the steps of a short training of each tile, which forecasts its share of a target, and
 its fewest steps, but at most half of all."""
 
-_LARGEST_CORRECTION = 2.0
+_LARGEST_CORRECTION = 4.0
 """Largest factor between the weight of bits of a tile and that of the first."""
 
 
@@ -133,9 +133,14 @@ class TiledEncoder:
         usual = coded[largest].bit_weight
         for tile in others:
             found = sum(amount_of(t, done) for t, done in coded.items())
-            ratio = found / sum(forecast[t] for t in coded)
-            expected = ratio * sum(forecast[t] for t in forecast.keys() - coded.keys())
-            factor = (max(total - found, 0.01 * total) / expected) ** (1 / power)
+            usual_found = sum(
+                forecast[t] * (done.bit_weight / usual) ** power for t, done in coded.items()
+            )
+            left = sum(forecast[t] for t in forecast.keys() - coded.keys())
+            expected = left * found / usual_found
+            # the last tiles do not make up for all alone, as their quality would differ
+            base = max(expected, total / 8)
+            factor = max(1 + (total - found - expected) / base, 0.01) ** (1 / power)
             factor = min(max(factor, 1 / _LARGEST_CORRECTION), _LARGEST_CORRECTION)
             weight = limited(usual * factor)
             coded[tile] = self._coded(tile, replace(training, bit_weight=weight))
