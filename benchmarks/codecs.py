@@ -2,12 +2,15 @@
 
     python benchmarks/codecs.py kodim*.png --seconds 60
     python benchmarks/codecs.py photo.jpg --codecs ours AVIF --lambdas 1e-4 1e-3 --figure rates.png
+    python benchmarks/codecs.py photo.jpg --codecs ours --targets bytes=20000 psnr_db=38
 
 Each codec writes files of several qualities, which are read and decoded again; PSNR is that of the
 decoded levels, over all channels together, and bits are those of the whole file. Others are as
 Pillow writes them, with 4:4:4 colour where the format has it: JPEG optimised and progressive, WebP
 with method 6, AVIF, JPEG XL and HEVC (x265) with settings that are slow to encode. JPEG XL needs
 the package pillow-jxl-plugin, and HEVC pillow-heif.
+
+With `--targets`, ours is coded to sizes or qualities, and rows say by how much they are missed.
 
 BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. Those of mean
 curves compare with the published means over the 24 Kodak images, and mean something only if these
@@ -92,27 +95,39 @@ def _is_available(name: str) -> bool:
 def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iterator[Coded]:
     """Encode an image at each quality, write the file, read and decode it."""
     levels = np.asarray(image)
-    qualities = arguments.lambdas if name == OURS else CODECS[name].qualities
+    qualities = _goals(arguments) if name == OURS else CODECS[name].qualities
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "coded")
         for quality in qualities:
             start_s = time.monotonic()
             if name == OURS:
-                how = {"lambda_": quality, "seconds": arguments.seconds, "steps": arguments.steps}
-                content = nf.encode(levels, **how).content
+                goal, value = quality
+                how = {goal: value, "seconds": arguments.seconds, "steps": arguments.steps}
+                content = nf.encode(levels, **how, device=arguments.device).content
             else:
                 content = CODECS[name].encode(image, quality)
             path.write_bytes(content)
             middle_s = time.monotonic()
             if name == OURS:
-                decoded = nf.decode(path).levels()
+                decoded = nf.decode(path, device=arguments.decode_on).levels()
             else:
                 with Image.open(path) as file:
                     decoded = np.asarray(file.convert(image.mode))
             seconds = middle_s - start_s, time.monotonic() - middle_s
             db = psnr_db(decoded / 255, levels / 255)
             bits = 8 * len(content) / (image.width * image.height)
-            yield Coded(f"{quality:g}", bits, db, *seconds)
+            if name == OURS:
+                found = {"bytes": len(content), "bpp": bits, "psnr_db": db}
+                missed = f": {found[goal] / value - 1:+.1%}" if goal in found else ""
+                quality = f"{goal.rstrip('_')} {value:g}{missed}"
+            yield Coded(str(quality), bits, db, *seconds)
+
+
+def _goals(arguments: argparse.Namespace) -> list[tuple[str, float]]:
+    """Return the names and values of the argument of `nf.encode` that says what to aim for."""
+    if not arguments.targets:
+        return [("lambda_", value) for value in arguments.lambdas]
+    return [(name, float(value)) for name, value in (t.split("=") for t in arguments.targets)]
 
 
 def _print_means(curves: dict[str, dict[str, Curve]]) -> None:
@@ -159,12 +174,14 @@ def _plot(curves: dict[str, dict[str, Curve]], path: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__)
+    parser = new_parser(__doc__, "device")
     add = parser.add_argument
     add("images", nargs="+", type=Path, help="image files; those of 16 bits or alpha become RGB")
     codecs = [OURS, *CODECS]
     add("--codecs", nargs="+", choices=codecs, default=codecs, help="the codecs")
     add("--lambdas", nargs="+", type=float, default=_LAMBDAS, help="of ours: for few bits first")
+    add("--targets", nargs="+", metavar="NAME=N", help="of ours: bytes, bpp or psnr_db of files")
+    add("--decode-on", default="cpu", choices=("cpu", "gpu"), help="of ours: where to decode")
     add("--seconds", type=float, help="of ours: time of encoding")
     add("--steps", type=int, help="of ours: steps, in place of a time")
     add("--figure", type=Path, metavar="PNG", help="figure of mean dB against mean bits to write")
