@@ -8,6 +8,7 @@ import io
 import math
 import os
 import struct
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +26,9 @@ MOST_PIXELS = 1 << 20
 _MEAN_STEP = 57.625 / 255
 """Mean step for luma at quality 50, of the tables in annex K of ITU-T T.81."""
 
-_MOST_DIFFERENCE = 4 / 255
-"""Largest mean difference of the luma from that of the image, whose colours were clipped."""
+_MOST_DIFFERENCE, _MOST_OF_DEVIATION = 4 / 255, 0.3
+"""Largest mean difference of the luma from that of the image, whose colours were clipped, and as a
+share of the image's mean deviation: a turned image with little ink is not far from the file's."""
 
 _PLACES = np.arange(BLOCK_PX)
 _DCT = np.cos(np.pi / BLOCK_PX * np.outer(_PLACES, _PLACES + 0.5)) / 2
@@ -63,19 +65,21 @@ def read_jpeg(path: str | os.PathLike, image: ImageData, reduction: float = 1.0)
 
     `image` is what was read from the file, and perhaps turned, cropped, or reduced by a factor.
     """
-    with suppress(OSError, ValueError, SyntaxError):
-        content = Path(path).read_bytes()
-        with Image.open(io.BytesIO(content), formats=["JPEG"]) as file:
+    failures = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+    with suppress(*failures), warnings.catch_warnings(action="ignore"):
+        with Image.open(path, formats=["JPEG"]) as file:
             tables, size_px = getattr(file, "quantization", {}), file.size
+            has_luma = file.mode in ("L", "RGB")
         if 0 not in tables:
             return None
         table = np.array(tables[0])
         found = Jpeg(table.reshape(BLOCK_PX, -1).astype(np.float32) / 255, reduction=reduction)
-        is_own = size_px == (image.width, image.height)
+        is_own = has_luma and size_px == (image.width, image.height)
         if is_own and math.prod(size_px) <= MOST_PIXELS and table.max() < 256:  # as bytes
             own = convert_values(image.values(), 1)[..., 0]
-            luma = _luma(content, table, own.shape)
-            if np.mean(np.abs(np.clip(luma, 0, 1) - own)) <= _MOST_DIFFERENCE:
+            luma = _luma(Path(path).read_bytes(), table, own.shape)
+            most = min(_MOST_DIFFERENCE, _MOST_OF_DEVIATION * np.mean(np.abs(own - own.mean())))
+            if np.mean(np.abs(np.clip(luma, 0, 1) - own)) <= most:
                 return found._replace(luma=luma)
         return found
     return None

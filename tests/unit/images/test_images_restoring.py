@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 import neuralfield as nf
 from neuralfield.images import ImageData, read_image, resize_image
@@ -216,6 +216,22 @@ def test_luma_is_that_of_a_file_whose_pixels_are_those_of_the_image(tmp_path):
         assert found.luma is None
     (tmp_path / "damaged.jpg").write_bytes(b"\xff\xd8\xff")
     assert read_jpeg(tmp_path / "damaged.jpg", image) is None
+
+
+def test_luma_is_not_that_of_a_turned_file_or_of_colours_without_it(tmp_path, monkeypatch):
+    path = tmp_path / "drawing.jpg"
+    sparse = np.ones((128, 128))
+    sparse[20:22, 10:100] = 0
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    _, turned = _saved(path, sparse, exif=exif)
+    assert turned.luma is None
+    Image.new("CMYK", (128, 128), (0, 0, 0, 9)).save(path)
+    found = read_jpeg(path, _as_image(sparse))
+    assert found is not None
+    assert found.luma is None
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow raises errors above twice as many
+    assert read_jpeg(path, _as_image(sparse)) is None
 
 
 def test_a_fit_of_a_scan_is_of_the_restored_drawing(tmp_path, caplog):
