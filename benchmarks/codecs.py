@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from measuring.command_line import new_parser, start
@@ -42,6 +42,9 @@ _PLUGINS = {
     "HEVC": ("pillow_heif", "pillow-heif"),
 }
 """Modules that Pillow needs to write other formats, and their packages."""
+
+_SHARED = ("seconds", "steps", "device")
+"""Options that are arguments of `nf.encode`."""
 
 _LAMBDAS = (2e-2, 4e-3, 1e-3, 4e-4, 1e-4)
 
@@ -95,17 +98,15 @@ def _is_available(name: str) -> bool:
 def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iterator[Coded]:
     """Encode an image at each quality, write the file, read and decode it."""
     levels = np.asarray(image)
-    qualities = _goals(arguments) if name == OURS else CODECS[name].qualities
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "coded")
-        for quality in qualities:
+        for quality, goal in _qualities(name, arguments):
             start_s = time.monotonic()
             if name == OURS:
-                goal, value = quality
-                how = {goal: value, "seconds": arguments.seconds, "steps": arguments.steps}
-                content = nf.encode(levels, **how, device=arguments.device).content
+                how: dict[str, Any] = {key: vars(arguments)[key] for key in _SHARED}
+                content = nf.encode(levels, **how, **goal).content
             else:
-                content = CODECS[name].encode(image, quality)
+                content = CODECS[name].encode(image, int(quality))
             path.write_bytes(content)
             middle_s = time.monotonic()
             if name == OURS:
@@ -116,18 +117,21 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
             seconds = middle_s - start_s, time.monotonic() - middle_s
             db = psnr_db(decoded / 255, levels / 255)
             bits = 8 * len(content) / (image.width * image.height)
-            if name == OURS:
-                found = {"bytes": len(content), "bpp": bits, "psnr_db": db}
-                missed = f": {found[goal] / value - 1:+.1%}" if goal in found else ""
-                quality = f"{goal.rstrip('_')} {value:g}{missed}"
-            yield Coded(str(quality), bits, db, *seconds)
+            found = {"bytes": len(content), "bpp": bits, "psnr_db": db}
+            missed = "".join(f": {found[key] / goal[key] - 1:+.1%}" for key in goal if key in found)
+            yield Coded(quality + missed, bits, db, *seconds)
 
 
-def _goals(arguments: argparse.Namespace) -> list[tuple[str, float]]:
-    """Return the names and values of the argument of `nf.encode` that says what to aim for."""
-    if not arguments.targets:
-        return [("lambda_", value) for value in arguments.lambdas]
-    return [(name, float(value)) for name, value in (t.split("=") for t in arguments.targets)]
+def _qualities(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what a codec is to aim for: in words, and for ours as an argument of `nf.encode`."""
+    if name != OURS:
+        yield from ((str(quality), {}) for quality in CODECS[name].qualities)
+    elif arguments.targets:
+        for text in arguments.targets:
+            goal, value = text.split("=")
+            yield text, {goal: float(value)}
+    else:
+        yield from ((f"{value:g}", {"lambda_": value}) for value in arguments.lambdas)
 
 
 def _print_means(curves: dict[str, dict[str, Curve]]) -> None:

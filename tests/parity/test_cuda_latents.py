@@ -93,7 +93,7 @@ def test_a_run_has_the_same_bytes_in_any_parts(gpu):
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 40), (700, 5), (51, 38), (300, 1000)])
 def test_files_are_decoded_to_the_pixels_of_the_cpu(gpu, size):
     for channels in (1, 3, 4):
-        image = random_coded_image(*size, channels, seed=sum(size), hidden=12 * channels)
+        image = random_coded_image(size[0], size[1], channels, seed=sum(size), hidden=12 * channels)
         if channels == 4:  # the largest latents
             for grid in image.latents:
                 grid[:] = np.clip(grid.astype(int) * 9, -64, 63)

@@ -73,8 +73,8 @@ def test_the_command_codes_files_in_tiles(tmp_path, monkeypatch, capsys, name):
     whole = np.asarray(Image.open("all.png"))
     assert whole.shape == (70, 90)
     assert psnr_db(whole / 255, grey / 255) > 20
-    assert np.array_equal(Image.open("all.tif"), whole)
-    assert np.array_equal(Image.open("part.png"), whole[20:60, 30:80])
+    assert np.array_equal(np.asarray(Image.open("all.tif")), whole)
+    assert np.array_equal(np.asarray(Image.open("part.png")), whole[20:60, 30:80])
     capsys.readouterr()
     for arguments, message in (
         (["decode", "survey.nfz", "-o", "page.html"], "is an image in tiles"),

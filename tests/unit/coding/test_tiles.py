@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,38 +54,40 @@ def test_a_region_is_a_crop():
     random = np.random.default_rng(0)
     regions = [(0, 0, 1, 1), (129, 96, 1, 1), (42, 45, 3, 2), (0, 47, 130, 1)]
     for _ in range(20):
-        left, top = random.integers(130), random.integers(97)
-        regions.append((left, top, random.integers(1, 131 - left), random.integers(1, 98 - top)))
+        left, top = int(random.integers(130)), int(random.integers(97))
+        sides = random.integers(1, (131 - left, 98 - top)).tolist()
+        regions.append((left, top, *sides))
     for left, top, width, height in regions:
         part = nf.decode(content, region=(left, top, width, height)).levels()
         assert np.array_equal(part, whole[top : top + height, left : left + width])
     one_piece = nfz.to_bytes(random_coded_image(20, 30))
     part = nf.decode(one_piece, region=(3, 4, 5, 6))
     assert np.array_equal(part, nf.decode(one_piece)[4:10, 3:8])
-    for region in ((0, 0, 131, 1), (-1, 0, 2, 2), (0, 0, 0, 1), (0.5, 0, 1, 1), (1, 2, 3), "1234"):
+    wrong: list[Any] = [(0, 0, 131, 1), (-1, 0, 2, 2), (0, 0, 0, 1), (0.5, 0, 1, 1), (1, 2, 3), "1"]
+    for region in wrong:
         with pytest.raises(ValueError, match=r"^region: .*within 130 x 97"):
             nf.decode(content, region=region)
 
 
-def decoded_or_error(content):
-    """Return the error of decoding, which is one line, or None."""
+def error_of_decoding(content):
+    """Return the error of decoding, which is one line, or an empty text."""
     try:
         nf.decode(content, max_megapixels=0.1)
     except InputError as error:
         return str(error)
-    return None
+    return ""
 
 
 def test_damage_ends_in_an_error():
     content, _ = tiled(97, 50)
     end = tiles.TiledImage.from_bytes(content).ends[0]
     for length in (4, 9, 17, 18, 30, end - 1, end, end + 9, len(content) - 1):
-        assert "damaged" in decoded_or_error(content[:length])
-    assert "damaged" in decoded_or_error(content + b"\0")
+        assert "damaged" in error_of_decoding(content[:length])
+    assert "damaged" in error_of_decoding(content + b"\0")
     for place in [*range(4, end, 9), *range(end, len(content), 997)]:
         changed = bytearray(content)
         changed[place] ^= 5
-        assert "expected" in decoded_or_error(bytes(changed))
+        assert "expected" in error_of_decoding(bytes(changed))
     with pytest.raises(InputError, match="tile 1_2: is cut off or damaged"):
         nf.decode(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(InputError, match="is an image in tiles; expected an image in one piece"):
@@ -104,6 +107,6 @@ def test_hostile_headers_with_a_right_checksum_end_in_an_error(seed):
             changed[place] = random.integers(256)
         if changed != content:
             changed[end - 4 : end] = struct.pack("<I", zlib.crc32(changed[: end - 4]))
-            assert "expected" in (decoded_or_error(bytes(changed)) or "expected")
+            assert "expected" in (error_of_decoding(bytes(changed)) or "expected")
     huge = struct.pack("<4sBBHHII", b"NFZT", 1, 3, 48, 5, 1 << 20, 1 << 20)
-    assert "damaged" in decoded_or_error(huge + struct.pack("<I", zlib.crc32(huge)))
+    assert "damaged" in error_of_decoding(huge + struct.pack("<I", zlib.crc32(huge)))
