@@ -9,7 +9,9 @@ import neuralfield as nf
 from entry.job import run_job
 from entry.records import TRAINING_KEYS
 from entry.training import ProgressLog
+from neuralfield.api.image_tiles import is_usually_whole
 from neuralfield.images import image_digest, read_facts, read_made_image, require_image
+from neuralfield.system.errors import InputError
 from neuralfield.system.files import link_or_copy, write_json
 from neuralfield.system.input_files import read_json
 from neuralfield.system.provenance import sha256_of
@@ -38,6 +40,12 @@ def main(
     about = read_facts(facts)
     image = read_made_image(resized, about["resized"]["mode"])
     require_image(resized, image_digest(image.values()), about, facts)
+    if not is_usually_whole(image.width, image.height):
+        # a training of each tile has its own history and networks
+        found = f"{image.width:,} x {image.height:,} pixels"
+        expected = "at most 16 megapixels, and sides of at most 65,536 pixels"
+        remedy = "set a smaller size of the image, or code it with `neuralfield encode`"
+        raise InputError(str(resized), found, expected, remedy)
     folder = coded.with_name(".kept")
     progress = ProgressLog(f"{coded.parts[-3]} / {coded.parts[-2]}", log_path)
     progress.file.steps = training["steps"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from neuralfield.api.arguments import require, require_path, require_positive
 from neuralfield.api.training_image import training_image
+from neuralfield.coding.nfz import LONGEST_SIDE_PX
 from neuralfield.coding.tiles import MOST_STRIP_PIXELS, MOST_TILE_PX, strip_pixels
 from neuralfield.images import PixelFile, choose_mode, read_header, read_image_bands
 from neuralfield.images.image import require_mode
@@ -19,8 +20,8 @@ from neuralfield.images.pixel_file import write_pixel_file
 from neuralfield.images.tiling import Tile, Tiling
 from neuralfield.system.errors import InputError
 
-_MOST_PIXELS, _LONGEST_SIDE_PX = 16_000_000, 1 << 16
-"""Images of at most this size are in one piece unless a tile is given."""
+_MOST_PIXELS, _MOST_SIDE_PX = 16_000_000, 1 << 16
+"""Largest size of images that are in one piece unless a tile is given."""
 
 _USUAL_TILE_PX, _LEAST_TILE_PX, _OVERLAP_PX = 2048, 64, 16
 
@@ -29,6 +30,11 @@ _MEGAPIXELS_AT_ONCE = 100.0
 
 ValuesOf = Callable[[Tile], np.ndarray]
 """A function that returns the values of a tile: float32, shape (height, width, channels)."""
+
+
+def is_usually_whole(width: int, height: int) -> bool:
+    """Return whether an image is in one piece unless a tile is given."""
+    return width * height <= _MOST_PIXELS and max(width, height) <= _MOST_SIDE_PX
 
 
 @contextmanager
@@ -77,11 +83,12 @@ def _unpacked(
 
 
 def _tiling(width: int, height: int, tile_px: int | None) -> Tiling:
-    longest = max(width, height)
+    expected = f"sides of at most {LONGEST_SIDE_PX:,} pixels"
+    require(max(width, height) <= LONGEST_SIDE_PX, "image", (width, height), expected)
     if tile_px is None:
-        is_small = width * height <= _MOST_PIXELS and longest <= _LONGEST_SIDE_PX
         tile_px = min(_USUAL_TILE_PX, MOST_STRIP_PIXELS // width)
-        tile_px = max(longest, _LEAST_TILE_PX) if is_small else tile_px
+        if is_usually_whole(width, height):
+            tile_px = max(width, height, _LEAST_TILE_PX)
         return Tiling(width, height, tile_px, _OVERLAP_PX)
     is_whole = isinstance(tile_px, int) and not isinstance(tile_px, bool)
     is_right = is_whole and _LEAST_TILE_PX <= tile_px <= MOST_TILE_PX

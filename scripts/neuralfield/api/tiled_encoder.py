@@ -38,6 +38,9 @@ _PILOT_SHARE, _FEWEST_PILOT_STEPS = 0.1, 150
 """Share of the steps of a short training of each tile, which forecasts its share of a target, and
 its fewest steps, but at most half of all."""
 
+_LEAST_DB = 1.0
+"""Least PSNR that a tile is steered to."""
+
 _LARGEST_CORRECTION = 4.0
 """Largest factor between the weight of bits of a tile and that of the first."""
 
@@ -87,7 +90,8 @@ class TiledEncoder:
             return _pixels(tile) * coded.squared_error
 
         def target_of(tile: Tile, share: float) -> dict[str, float]:
-            return {"target_psnr_db": -10 * math.log10(share / _pixels(tile))}
+            # the share may be larger than any error of the tile
+            return {"target_psnr_db": max(-10 * math.log10(share / _pixels(tile)), _LEAST_DB)}
 
         total = sum(map(_pixels, self.tiling)) * 10 ** (-psnr_db / 10)
         training = replace(self.training, bit_weight=weight_for_quality(psnr_db))

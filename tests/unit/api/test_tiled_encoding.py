@@ -38,6 +38,17 @@ def test_a_size_and_a_quality_are_met_by_all_tiles_together():
     assert found.psnr_db == pytest.approx(32, abs=1.5)
 
 
+def test_a_low_quality_is_met_where_one_tile_has_all_detail():
+    image = np.full((64, 400), 128, np.uint8)
+    image[:, :40] = np.random.default_rng(0).integers(0, 2, (64, 40)) * 255
+    assert nf.encode(image, tile=64, psnr_db=6, steps=4).psnr_db > 6
+
+
+def test_sides_that_no_file_has_are_refused():
+    with pytest.raises(ValueError, match=r"^image: .*expected sides of at most 1,048,576 pixels"):
+        nf.encode(np.zeros((1, 1_100_000), np.uint8))
+
+
 def test_an_interrupted_encoding_ends_with_the_same_file(tmp_path):
     image, how = photograph(70, 90), {"tile": 64, "bpp": 4.0, "steps": 30}
     whole, calls = nf.encode(image, **how), []
