@@ -3,18 +3,14 @@
 import math
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neuralfield.api.arguments import (
-    require_output,
-)
+from neuralfield.api.arguments import require_output
 from neuralfield.api.run_training import run_training
 from neuralfield.coding import nfz
-from neuralfield.coding.coded_image import CodedImage
 from neuralfield.coding.decoding import pixels_of
 from neuralfield.engines.cuda.latents.latent_engine import LEAST_CAPABILITY
 from neuralfield.engines.cuda.launch import compute_capability
@@ -22,7 +18,7 @@ from neuralfield.images.image import MODES
 from neuralfield.images.metrics import psnr_db
 from neuralfield.system.device import available_cores, select_device
 from neuralfield.system.files import write_atomically
-from neuralfield.tasks.bits.bits_model import BitsSettings
+from neuralfield.tasks.bits.bits_model import BitsModel, BitsSettings
 from neuralfield.tasks.bits.bits_objective import (
     BITS_BY_WEIGHT,
     DB_BY_WEIGHT,
@@ -32,11 +28,12 @@ from neuralfield.tasks.bits.bits_objective import (
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 from neuralfield.tasks.training_settings import ImageExecution
 from neuralfield.training.coding import coded_image
+from neuralfield.training.history import History
 
 USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB = 1e-3, 0.48, 34.9
 """The default; about the bits per pixel of photographs, and their PSNR, with it."""
 
-_TIMED_STEPS, _LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
+_TIMED_STEPS, LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
 """Steps that are timed, the fewest steps of a training, and how many take the time that steering
 takes."""
 
@@ -69,29 +66,6 @@ class EncodedImage:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A coded image, and what it was made from."""
-
-    coded: CodedImage
-    values: np.ndarray
-    bit_weight: float
-    steps: int
-    seconds: float
-
-    @cached_property
-    def content(self) -> bytes:
-        return nfz.to_bytes(self.coded)
-
-    @cached_property
-    def psnr_db(self) -> float:
-        return psnr_db(pixels_of(self.coded) / np.float32(255), self.values)
-
-    def encoded(self) -> EncodedImage:
-        sides = self.coded.width, self.coded.height
-        return EncodedImage(self.content, *sides, self.psnr_db, self.bit_weight, self.steps)
-
-
-@dataclass(frozen=True, eq=False)
 class Encoder:
     """Fits coded images to an image."""
 
@@ -101,40 +75,44 @@ class Encoder:
     folder: Path | None
     shown: dict[str, Any]
 
-    def fitted(self, name: str = "training", **changed: Any) -> Fitted:
-        """Train with changed settings."""
-        training = replace(self.training, **changed)
-        mode = MODES[self.values.shape[2]]
-        settings = BitsSettings.for_pixels(self.values.shape[0] * self.values.shape[1])
-        task = BitsTask(self.values, mode, settings, training)
-        folder = None if self.folder is None else self.folder / name
-        model, history = run_training(task, folder, self.how, **self.shown)
-        device, threads = select_device(self.how.device), self.how.threads or available_cores()
-        coded = coded_image(task, model, device, threads)
-        bit_weight = float(model.arrays["bit_weight"][0])
-        return Fitted(coded, self.values, bit_weight, training.steps, history["seconds"][-1])
+    def timed_steps(self, seconds: float) -> float:
+        """Return how many steps fit in a time, after those that are timed."""
+        count = _TIMED_STEPS[self.how.device]
+        history = self._trained("timing", replace(self.training, steps=count))[2]
+        return seconds * count / history["seconds"][-1] - count
 
     def timed(self, seconds: float, is_steered: bool) -> "Encoder":
         """Return an encoder with as many steps as fit in a time."""
-        count = _TIMED_STEPS[self.how.device]
-        timed = replace(self, training=replace(self.training, steps=count))
-        step_s = timed.fitted("timing").seconds / count
-        steps = max(_LEAST_STEPS, int(seconds / step_s - count - is_steered * _STEERING_STEPS))
-        return replace(self, training=replace(self.training, steps=steps))
+        steps = self.timed_steps(seconds) - is_steered * _STEERING_STEPS
+        return replace(self, training=replace(self.training, steps=max(LEAST_STEPS, int(steps))))
 
-    def of_weight(self) -> EncodedImage:
-        """Return the image coded with the weight of bits of the training."""
-        return self.fitted().encoded()
+    def encoded(self, **changed: Any) -> EncodedImage:
+        """Return the image coded with changed settings of the training."""
+        task, model, _ = self._trained("training", replace(self.training, **changed))
+        device, threads = select_device(self.how.device), self.how.threads or available_cores()
+        coded = coded_image(task, model, device, threads)
+        reached_db = psnr_db(pixels_of(coded) / np.float32(255), self.values)
+        bit_weight = float(model.arrays["bit_weight"][0])
+        numbers = coded.width, coded.height, reached_db, bit_weight, self.training.steps
+        return EncodedImage(nfz.to_bytes(coded), *numbers)
 
     def of_quality(self, psnr_db: float) -> EncodedImage:
         """Return the image coded with this PSNR."""
         weight = weight_for_quality(psnr_db)
-        return self.fitted(bit_weight=weight, target_psnr_db=psnr_db).encoded()
+        return self.encoded(bit_weight=weight, target_psnr_db=psnr_db)
 
     def of_size(self, bits_per_pixel: float) -> EncodedImage:
         """Return the image coded in a file of this size."""
         weight = weight_for_size(bits_per_pixel)
-        return self.fitted(bit_weight=weight, target_bits_per_pixel=bits_per_pixel).encoded()
+        return self.encoded(bit_weight=weight, target_bits_per_pixel=bits_per_pixel)
+
+    def _trained(self, name: str, training: BitsTraining) -> tuple[BitsTask, BitsModel, History]:
+        """Train in the part of the folder that has this name."""
+        mode = MODES[self.values.shape[2]]
+        settings = BitsSettings.for_pixels(self.values.shape[0] * self.values.shape[1])
+        task = BitsTask(self.values, mode, settings, training)
+        folder = None if self.folder is None else self.folder / name
+        return task, *run_training(task, folder, self.how, **self.shown)
 
 
 def execution_on(request: str, threads: int | None) -> ImageExecution:

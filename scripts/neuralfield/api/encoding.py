@@ -138,4 +138,4 @@ def encode(
         if "bytes" in given or "bpp" in given:
             pixels = tiling.width * tiling.height
             return encoder.of_size(given.get("bpp") or 8 * given["bytes"] / pixels)
-        return encoder.of_weight()
+        return encoder.encoded()

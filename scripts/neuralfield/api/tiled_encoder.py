@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from neuralfield.api.encoder import (
+    LEAST_STEPS,
     EncodedImage,
     Encoder,
     limited,
@@ -45,19 +46,6 @@ _LARGEST_CORRECTION = 4.0
 """Largest factor between the weight of bits of a tile and that of the first."""
 
 
-@dataclass(frozen=True)
-class _CodedTile:
-    """The file of a tile, what it loses, and the weight of bits at the end of its training."""
-
-    content: bytes
-    psnr_db: float
-    bit_weight: float
-
-    @property
-    def squared_error(self) -> float:
-        return max(10 ** (-self.psnr_db / 10), 1e-9)
-
-
 @dataclass(frozen=True, eq=False)
 class TiledEncoder:
     """Codes a large image in tiles; the methods are those of `Encoder`.
@@ -75,19 +63,20 @@ class TiledEncoder:
     def timed(self, seconds: float, is_steered: bool) -> "TiledEncoder":
         """Return an encoder with as many steps of each tile as fit in a time."""
         middle = self.tiling.tile(len(self.tiling.rows) // 2, len(self.tiling.columns) // 2)
-        seconds /= self.tiling.count * (1 + _PILOT_SHARE * is_steered)
         encoder = Encoder(self.values_of(middle), self.training, self.how, self.folder, self.shown)
-        return replace(self, training=encoder.timed(seconds, is_steered=False).training)
+        steps = encoder.timed_steps(seconds) / self.tiling.count
+        steps = max(LEAST_STEPS, int(steps / (1 + _PILOT_SHARE * is_steered)))
+        return replace(self, training=replace(self.training, steps=steps))
 
-    def of_weight(self) -> EncodedImage:
+    def encoded(self) -> EncodedImage:
         """Return the image coded with the weight of bits of the training."""
-        return self._encoded({tile: self._coded(tile, self.training) for tile in self.tiling})
+        return self._assembled({tile: self._coded(tile, self.training) for tile in self.tiling})
 
     def of_quality(self, psnr_db: float) -> EncodedImage:
         """Return the image coded with this PSNR."""
 
-        def error_of(tile: Tile, coded: _CodedTile) -> float:
-            return _pixels(tile) * coded.squared_error
+        def error_of(tile: Tile, coded: EncodedImage) -> float:
+            return _pixels(tile) * _squared_error(coded)
 
         def target_of(tile: Tile, share: float) -> dict[str, float]:
             # the share may be larger than any error of the tile
@@ -101,7 +90,7 @@ class TiledEncoder:
     def of_size(self, bits_per_pixel: float) -> EncodedImage:
         """Return the image coded in a file of this size."""
 
-        def bytes_of(_: Tile, coded: _CodedTile) -> float:
+        def bytes_of(_: Tile, coded: EncodedImage) -> float:
             return len(coded.content)
 
         def target_of(tile: Tile, share: float) -> dict[str, float]:
@@ -117,7 +106,7 @@ class TiledEncoder:
         self,
         training: BitsTraining,
         total: float,
-        amount_of: Callable[[Tile, _CodedTile], float],
+        amount_of: Callable[[Tile, EncodedImage], float],
         power: float,
         target_of: Callable[[Tile, float], dict[str, float]],
     ) -> EncodedImage:
@@ -134,11 +123,11 @@ class TiledEncoder:
         share = total * forecast[largest] / sum(forecast.values())
         steered = replace(training, **target_of(largest, share))
         coded = {largest: self._coded(largest, steered)}
-        usual = coded[largest].bit_weight
+        usual = coded[largest].lambda_
         for tile in others:
             found = sum(amount_of(t, done) for t, done in coded.items())
             usual_found = sum(
-                forecast[t] * (done.bit_weight / usual) ** power for t, done in coded.items()
+                forecast[t] * (done.lambda_ / usual) ** power for t, done in coded.items()
             )
             left = sum(forecast[t] for t in forecast.keys() - coded.keys())
             expected = left * found / usual_found
@@ -148,19 +137,19 @@ class TiledEncoder:
             factor = min(max(factor, 1 / _LARGEST_CORRECTION), _LARGEST_CORRECTION)
             weight = limited(usual * factor)
             coded[tile] = self._coded(tile, replace(training, bit_weight=weight))
-        return self._encoded(coded)
+        return self._assembled(coded)
 
-    def _encoded(self, coded: dict[Tile, _CodedTile]) -> EncodedImage:
+    def _assembled(self, coded: dict[Tile, EncodedImage]) -> EncodedImage:
         """Assemble the file. The error is that of tiles, before their overlaps are blended."""
         width, height = self.tiling.width, self.tiling.height
         channels = self.values_of(Tile(0, 0, 0, 0, 1, 1)).shape[2]
         content = tiles.to_bytes(self.tiling, channels, [coded[t].content for t in self.tiling])
-        errors = sum(_pixels(tile) * one.squared_error for tile, one in coded.items())
-        psnr_db = -10 * math.log10(max(errors / sum(map(_pixels, coded)), 1e-20))
-        weight = math.exp(fmean(math.log(one.bit_weight) for one in coded.values()))
+        errors = sum(_pixels(tile) * _squared_error(one) for tile, one in coded.items())
+        psnr_db = -10 * math.log10(errors / sum(map(_pixels, coded)))
+        weight = math.exp(fmean(math.log(one.lambda_) for one in coded.values()))
         return EncodedImage(content, width, height, psnr_db, weight, self.training.steps)
 
-    def _coded(self, tile: Tile, training: BitsTraining) -> _CodedTile:
+    def _coded(self, tile: Tile, training: BitsTraining) -> EncodedImage:
         """Train for a tile, or read the result of an earlier call."""
         values = self.values_of(tile)
         how = self.how.device, self.how.engine, ENGINE_VERSION
@@ -168,14 +157,13 @@ class TiledEncoder:
         path = None if self.folder is None else self.folder / f"{tile.name}_{key}.json"
         if path is not None and path.exists():
             stored = json.loads(path.read_bytes())
-            return _CodedTile(**stored | {"content": base64.b64decode(stored["content"])})
+            return EncodedImage(**stored | {"content": base64.b64decode(stored["content"])})
         folder = None if self.folder is None else self.folder / tile.name
-        fitted = Encoder(values, training, self.how, folder, self.shown).fitted()
-        coded = _CodedTile(fitted.content, fitted.psnr_db, fitted.bit_weight)
+        coded = Encoder(values, training, self.how, folder, self.shown).encoded()
         log.info(
             "tile %s of %d: %d steps, %d bytes, %.2f dB, lambda %.2e",
             *(tile.name, self.tiling.count, training.steps),
-            *(len(coded.content), coded.psnr_db, coded.bit_weight),
+            *(len(coded.content), coded.psnr_db, coded.lambda_),
         )
         if path is not None and folder is not None:
             text = base64.b64encode(coded.content).decode()
@@ -186,3 +174,7 @@ class TiledEncoder:
 
 def _pixels(tile: Tile) -> int:
     return tile.width * tile.height
+
+
+def _squared_error(coded: EncodedImage) -> float:
+    return max(10 ** (-coded.psnr_db / 10), 1e-9)
