@@ -120,11 +120,11 @@ def content_of(source: str | os.PathLike | bytes) -> tuple[bytes, str]:
         return source, "source"
     path = require_path("source", source)
     with open_input(path, nfz.EXPECTED) as file:
-        content = file.read(nfz.MOST_BYTES + 1)
-    if len(content) > nfz.MOST_BYTES:
-        found, expected = "is too large", f"at most {nfz.MOST_BYTES >> 20} MiB"
-        raise InputError(str(path), found, expected)
-    return content, str(path)
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes > nfz.MOST_BYTES:
+            found, expected = "is too large", f"at most {nfz.MOST_BYTES >> 30} GiB"
+            raise InputError(str(path), found, expected)
+        return file.read(size_bytes), str(path)
 
 
 def decoded(

@@ -34,8 +34,8 @@ USUAL_LAMBDA, _USUAL_BITS, _USUAL_DB = 1e-3, 0.48, 34.9
 """The default; about the bits per pixel of photographs, and their PSNR, with it."""
 
 _TIMED_STEPS, LEAST_STEPS, _STEERING_STEPS = {"cpu": 40, "gpu": 800}, 60, 25
-"""Steps that are timed, the fewest steps of a training, and how many take the time that steering
-takes."""
+"""Steps that are timed, the fewest steps of a training, and the steps that take as long as steering
+does."""
 
 
 @dataclass(frozen=True)

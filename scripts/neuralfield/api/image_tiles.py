@@ -1,4 +1,4 @@
-"""Images as tiles that are coded one by one; those of files are not in memory together."""
+"""The tiles of an image that is coded; of an image file, one tile at a time is in memory."""
 
 import os
 import tempfile

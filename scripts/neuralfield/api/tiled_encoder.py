@@ -36,8 +36,8 @@ from neuralfield.version import ENGINE_VERSION
 log = logging.getLogger("neuralfield")
 
 _PILOT_SHARE, _FEWEST_PILOT_STEPS = 0.1, 150
-"""Share of the steps of a short training of each tile, which forecasts its share of a target, and
-its fewest steps, but at most half of all."""
+"""Length of the short training of each tile that forecasts its share of a target: a share of the
+steps, but at least this number, and at most half of them."""
 
 _LEAST_DB = 1.0
 """Least PSNR that a tile is steered to."""

@@ -79,7 +79,9 @@ def training_image(
     sides = target_size((source.width, source.height), size)
     require_megapixels("size", *sides, max_megapixels, "train at a smaller size")
     reduced = resize_image(source, size, mode=mode)
-    jpeg = None if path is None else read_jpeg(path, reduced, source.width / reduced.width)
+    jpeg = None
+    if path is not None and restoration is not False:
+        jpeg = read_jpeg(path, reduced, source.width / reduced.width)
     restored = restore(reduced, restoration, jpeg=jpeg, threads=available_cores())
     if restored is not None:
         log.info("restored, because it is %s", restored)

@@ -32,7 +32,7 @@ TILES = b"T"
 """In place of the version in files of `neuralfield.coding.tiles`."""
 
 MAX_MEGAPIXELS = 100.0
-MOST_BYTES = 1 << 29
+MOST_BYTES = 1 << 32
 
 EXPECTED = "a file written by neuralfield.encode (.nfz)"
 _BIT_DEPTH = 8

@@ -20,12 +20,10 @@ from neuralfield.images.resizing import resize_channel
 _FINE = 4
 """Number of points of the drawing along each side of a pixel."""
 
-_BLOCK_PX = 8
-"""Side of the blocks by which matrices with few nonzero elements are multiplied."""
-
 _TILE_PX, _MARGIN_PX, _REACH_PX = 104, 8, 4
 """Largest side of the parts that are fitted on their own, how far their images extend over their
-neighbours', and how far the blur reaches; the latter two add up to a multiple of the block."""
+neighbours', and how far the blur reaches. The first two, and twice the last, are multiples of a
+block of JPEG; matrices with few nonzero elements are multiplied by blocks of this size, too."""
 
 _CONTRAST = 5.0
 """Gradient of the first drawing at contours, as a multiple of the image's."""
@@ -39,9 +37,9 @@ change, as contours follow it only later."""
 _RAMP = 0.3
 """The share of the steps over which steepness grows."""
 
-_EXPLAINED, _BENDING = 2 / 255, 0.2
-"""Error of drawings of splines themselves, beside that of JPEG's quantisation, and the weight of
-the squared Laplacian of a drawing's splines for each unit of the mean variance of these errors."""
+_SPLINE_ERROR, _BENDING = 2 / 255, 0.2
+"""Error of any drawing of splines, in addition to that of JPEG's quantisation, and weight of the
+squared Laplacian of the splines, as a multiple of the mean variance of both errors."""
 
 _PAPER_BLOCK = 0.98
 """Least mean of blocks without ink."""
@@ -159,7 +157,7 @@ def error_ratio(luma: np.ndarray, explained: np.ndarray, jpeg_steps: np.ndarray)
 
 def _variances(jpeg_steps: np.ndarray) -> np.ndarray:
     """Return the expected squared errors of coefficients."""
-    return jpeg_steps**2 / 12 + _EXPLAINED**2
+    return jpeg_steps**2 / 12 + _SPLINE_ERROR**2
 
 
 class _Band(NamedTuple):
@@ -278,7 +276,7 @@ def _laplacian(values: np.ndarray) -> np.ndarray:
 
 
 def _tiles(image: np.ndarray, splines: Splines, variances: np.ndarray | None) -> list[_Tile]:
-    around = 2 * _BLOCK_PX + _TILE_PX
+    around = 2 * BLOCK_PX + _TILE_PX
     padded = np.pad(image, around, "edge")
     size = splines.per_px * padded.shape[1], splines.per_px * padded.shape[0]
     first = resize_channel(padded, size, "lanczos") - np.float32(0.5)
@@ -286,7 +284,7 @@ def _tiles(image: np.ndarray, splines: Splines, variances: np.ndarray | None) ->
     sides = []
     for side in image.shape:
         count = -(-side // _TILE_PX)
-        sides.append(-(-side // (count * _BLOCK_PX)) * _BLOCK_PX)
+        sides.append(-(-side // (count * BLOCK_PX)) * BLOCK_PX)
     tiles = []
     for y in range(0, image.shape[0], sides[0]):
         for x in range(0, image.shape[1], sides[1]):
@@ -317,8 +315,8 @@ def _solved(equations: np.ndarray) -> np.ndarray:
 
 def _sampling(per_px: int) -> _Band:
     """Return the values of cubic B-splines at the points of the drawing."""
-    stride = per_px * _BLOCK_PX
-    points = (np.arange(_FINE * _BLOCK_PX) + 0.5) * per_px / _FINE - 0.5
+    stride = per_px * BLOCK_PX
+    points = (np.arange(_FINE * BLOCK_PX) + 0.5) * per_px / _FINE - 0.5
     t = np.abs(points[:, None] - np.arange(-2, stride + 2))
     near, far = (4 - 6 * t**2 + 3 * t**3) / 6, np.clip(2 - t, 0, None) ** 3 / 6
     return _Band(np.where(t < 1, near, far).astype(np.float32), stride)
@@ -326,12 +324,12 @@ def _sampling(per_px: int) -> _Band:
 
 def _blurring(blur_px: float) -> _Band:
     """Return the weights with which points of the drawing add up to blurred means over pixels."""
-    points = (np.arange(_FINE * (_BLOCK_PX + 2 * _REACH_PX)) + 0.5) / _FINE - 0.5 - _REACH_PX
-    distances = points - np.arange(_BLOCK_PX)[:, None]
+    points = (np.arange(_FINE * (BLOCK_PX + 2 * _REACH_PX)) + 0.5) / _FINE - 0.5 - _REACH_PX
+    distances = points - np.arange(BLOCK_PX)[:, None]
     if blur_px:
         fine = np.arange(-0.5 + 1 / 64, 0.5, 1 / 32)  # the square of a pixel
         weights = np.exp(-((distances[..., None] - fine) ** 2) / (2 * blur_px**2)).sum(axis=-1)
     else:
         weights = (np.abs(distances) < 0.5).astype(np.float64)
     weights /= weights.sum(axis=1, keepdims=True)
-    return _Band(weights.astype(np.float32), _FINE * _BLOCK_PX)
+    return _Band(weights.astype(np.float32), _FINE * BLOCK_PX)

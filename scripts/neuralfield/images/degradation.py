@@ -52,7 +52,7 @@ _SHARP = 0.77
 at edges reach in sharp drawings, but not in those that are blurred by 0.4 pixels or more."""
 
 _EXPLAINED_PAPER, _EXPLAINED_NEAR = 0.97, 0.8
-"""Least value of paper in the image that contours explain, and values below it that are ink."""
+"""Least value of paper in the image that contours explain, and value below which is ink."""
 
 _FEWEST_NOISY = 0.12
 """Least share of pixels of paper close to ink that noise changes; thin lines change some, too."""

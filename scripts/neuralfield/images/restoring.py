@@ -67,15 +67,12 @@ _NOT_WHITE = 0.9
 _SPECKS = 6
 """Largest speck of the filtered image as a multiple of the noise; beside lines, those of JPEG."""
 
-
 _MOST_SPECKS = 0.05
 """Largest share of specks in the ink; they have below 1 % of it, and light lines 7 % or more."""
-
 
 _LEAST_INK = 0.85
 """Least share of the ink that contours must have, else paper is made white without them: those of
 29 scans and blurred drawings had 0.96 or more, and 0.74 or less where thin lines had vanished."""
-
 
 _LEAST_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
 """Least noise of JPEG files whose luma is fitted, up to a quality of about 95, and largest ratio of

@@ -38,7 +38,7 @@ _HEADER_BITS, _LEAST_BITS_OF_A_WEIGHT = 480, 3.0
 
 
 def bits_of_networks(weights: int, pixels: int, bit_weight: float) -> float:
-    """Return about the bits of a file without its latents, for a number of weights.
+    """Estimate the bits of a file without its latents, from the number of weights.
 
     More bits of a weight pay off in larger images, and if bits weigh less; fitted to 60 files of
     photographs of 2,000 to 393,000 pixels, and within 10 % of most of them.

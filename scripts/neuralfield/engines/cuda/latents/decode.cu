@@ -100,9 +100,9 @@ __device__ __forceinline__ unsigned shuffled(unsigned near, unsigned far, int pl
 }
 
 // Decodes all grids, the coarsest first. `weights` are those of the three layers of the rate model,
-// in rows of ROW. The stream is followed by 2 WARP zeros. Recent waves are kept in `ring`, or if it is null, in shared memory. `cursor` has
-// the number of symbols so far, that of bytes, and whether bytes are missing. One block: the time is
-// that of one wave after another.
+// in rows of ROW. The stream is followed by 2 WARP zeros. Recent waves are kept in `ring`, or if it
+// is null, in shared memory. `cursor` has the number of symbols so far, that of bytes, and whether
+// bytes are missing. One block: the time is that of one wave after another.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode(const CodedGrid* __restrict__ grids, const int4* __restrict__ weights,
            const int* __restrict__ biases, const int* __restrict__ bits,
