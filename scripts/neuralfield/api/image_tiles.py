@@ -68,7 +68,8 @@ def _unpacked(
     most, remedy = max_megapixels, "raise max_megapixels if you trust the file"
     if not header.row_by_row and most > _MEGAPIXELS_AT_ONCE:
         most = _MEGAPIXELS_AT_ONCE
-        remedy = f"store it row by row: vips copy {path} large.tif[tile,compression=deflate]"
+        large = "large.tif[tile,compression=deflate,bigtiff]"
+        remedy = f"store it row by row: vips copy {path} {large}"
     if header.width * header.height > most * 1e6:
         found = f"has {header.width * header.height:,} pixels"
         raise InputError(str(path), found, f"at most {most:g} million", remedy)

@@ -25,7 +25,6 @@ from neuralfield.coding.laplace import LARGEST_SCALE, LEAST_SCALE, PROBABILITY_B
 from neuralfield.system.errors import InputError
 from neuralfield.system.input_files import FETCH_AGAIN
 
-SUFFIX = ".nfz"
 MAGIC = b"NFZ"
 VERSION = 2
 TILES = b"T"

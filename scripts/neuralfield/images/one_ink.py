@@ -106,7 +106,10 @@ def _of_colours(values: np.ndarray) -> OneInk | None:
     if len(dark) < _FEWEST_BLOCKS:
         return None
     inked = darkness[dark >= _LEAST_INK * np.percentile(dark, 99)]
-    axis = inked.mean(axis=0) / np.linalg.norm(inked.mean(axis=0))
+    axis = inked.mean(axis=0)
+    if not axis.any():
+        return None
+    axis /= np.linalg.norm(axis)
     aside = np.linalg.norm(darkness - (darkness @ axis)[:, None] * axis, axis=1)
     if np.percentile(aside, 99) > _MOST_ASIDE * np.percentile(dark, 99):
         return None

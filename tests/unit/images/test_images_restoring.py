@@ -61,6 +61,7 @@ def test_a_sharp_drawing_and_a_photograph_are_left_as_they_are():
     y, x = np.mgrid[:96, :96] / 96
     random = np.random.default_rng(0).normal(0, 0.05, (96, 96))
     assert restore(_as_image(0.5 + 0.3 * np.sin(7 * x + 5 * y * y) + random)) is None
+    assert restore(ImageData(np.full((96, 96, 3), (80, 120, 200), np.uint8), "rgb", 8)) is None
 
 
 def test_a_scan_becomes_black_and_white_and_sharp():
