@@ -73,9 +73,10 @@ class Needs:
     def timelapse_memory_mb(self, wildcards: Any) -> int:
         """Return the memory of all frames, and of an image that is read as a whole."""
         settings = self.plan.config["timelapse"]
-        frames_bytes = estimates.PIXEL_BYTES * settings["frames"] * settings["size"] ** 2
-        image_mb = 0 if wildcards.image in self.plan.tiled else self.image_memory_mb(wildcards)
-        return estimates.memory_mb(frames_bytes) + image_mb
+        pixels = settings["frames"] * settings["size"] ** 2
+        if wildcards.image not in self.plan.tiled:
+            pixels += estimates.image_pixels(self.plan.image_of(wildcards))
+        return estimates.memory_mb(estimates.PIXEL_BYTES * pixels)
 
     def source_memory_mb(self, wildcards: Any) -> int:
         """Return the memory to read an image file; an image above the limit is not decoded."""

@@ -139,15 +139,18 @@ def from_bytes(
         found = f"has version {content[3]} of the format"
         raise InputError(where, found, f"version {VERSION}", "update neuralfield")
     if struct.pack("<I", zlib.crc32(content[:-4])) != content[-4:]:
-        found = "is cut off or damaged (its checksum is wrong)"
-        raise InputError(where, found, EXPECTED, FETCH_AGAIN)
+        raise damaged(where, "its checksum is wrong")
     try:
         return _read(content[4:-4], where, max_megapixels, reader)
     except (IndexError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        found = f"is damaged ({error})"
-        raise InputError(where, found, EXPECTED, FETCH_AGAIN) from error
+        raise damaged(where, error) from error
+
+
+def damaged(where: str, reason: object) -> InputError:
+    """Return the error of a file that is not whole."""
+    return InputError(where, f"is cut off or damaged ({reason})", EXPECTED, FETCH_AGAIN)
 
 
 def _read(content: bytes, where: str, max_megapixels: float, reader: LatentReader) -> CodedImage:

@@ -14,7 +14,6 @@ import numpy as np
 from neuralfield.coding import nfz
 from neuralfield.images.tiling import Tiling
 from neuralfield.system.errors import InputError
-from neuralfield.system.input_files import FETCH_AGAIN
 
 MAGIC = nfz.MAGIC + nfz.TILES
 VERSION = 1
@@ -75,8 +74,7 @@ class TiledImage:
             if ends[-1] != len(content):
                 raise ValueError(f"{len(content):,} bytes in place of {ends[-1]:,}")
         except (ValueError, struct.error) as error:
-            found = f"is cut off or damaged ({error})"
-            raise InputError(where, found, nfz.EXPECTED, FETCH_AGAIN) from error
+            raise nfz.damaged(where, error) from error
         return cls(content, where, tiling, channels, ends)
 
     def bands(
@@ -118,8 +116,7 @@ class TiledImage:
             content = self.content[self.ends[number] : self.ends[number + 1]]
             levels = levels_of(content, where := f"{self.where}, tile {tile.name}")
             if levels.shape != (tile.height, tile.width, self.channels):
-                found = f"has the shape {levels.shape}"
-                raise InputError(where, found, nfz.EXPECTED, FETCH_AGAIN)
+                raise nfz.damaged(where, f"its shape is {levels.shape}")
             place = strip[:, tile.left - first : tile.right - first].swapaxes(0, 1)
             levels = levels.swapaxes(0, 1)
             if column != columns[0]:
