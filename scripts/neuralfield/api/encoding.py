@@ -75,9 +75,9 @@ def encode(
     threads : int, optional
         Number of processor cores, on which the file does not depend; default: all.
     tile : int, optional
-        Side in pixels of the tiles in which an image with a longer side is coded, each with so
-        many steps; default: 2048, for images of more than 16 megapixels. Of an image file, only
-        one tile is in memory then.
+        Largest side of a tile in pixels. An image with a longer side is coded in tiles, each with
+        all of the steps; one tile of an image file is in memory at a time. Default: 2048 for
+        images of more than 16 megapixels, and others are coded in one piece.
     folder : path, optional
         Folder for the states of trainings, from which the same call resumes after an interruption,
         with the same file.

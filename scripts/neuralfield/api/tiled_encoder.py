@@ -1,4 +1,4 @@
-"""Fitting of coded images to the tiles of a large image, with nearly one weight of bits.
+"""Fitting of coded images to the tiles of a large image, with nearly the same weight of bits.
 
 Only one tile is in memory at a time, beside the files of the tiles before it.
 """

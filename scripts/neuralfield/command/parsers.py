@@ -225,7 +225,7 @@ def _encode_parser(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="code an image with a side of more than N pixels in tiles of at most N pixels, each"
-        " with so many steps; default: 2048 for images of more than 16 megapixels",
+        " with all of the steps; default: 2048 for images of more than 16 megapixels",
     )
     add("--mode", default="auto", help="auto, grey, rgb or rgba; default: auto, as the image is")
     add("--seed", type=int, default=0, metavar="N", help="random seed; default: 0")

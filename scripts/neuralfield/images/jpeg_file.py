@@ -60,10 +60,10 @@ class Jpeg(NamedTuple):
 
 
 def read_jpeg(path: str | os.PathLike, image: ImageData, reduction: float = 1.0) -> Jpeg | None:
-    """Read the quantisation of a file, and its luma if the pixels of the image are those of the
-    file. None is returned for other files, and for those that cannot be read.
+    """Read the quantisation of a file; return None for other files, and damaged ones.
 
-    `image` is what was read from the file, and perhaps turned, cropped, or reduced by a factor.
+    `image` is what was read from the file, and perhaps turned, cropped, or reduced by a factor. The
+    luma is read if its pixels are still those of the file.
     """
     failures = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
     with suppress(*failures), warnings.catch_warnings(action="ignore"):
@@ -101,7 +101,7 @@ def per_block(shape: tuple[int, ...], values: np.ndarray) -> np.ndarray:
 
 
 def _luma(content: bytes, table: np.ndarray, sides: tuple[int, int]) -> np.ndarray:
-    """Decode luma without clipping, unless many steps are too small to be halved.
+    """Decode luma without clipping, or with it if many steps are too small to be halved.
 
     The file is decoded with half the steps, so that no value is beyond black and white, and to the
     ends of its last blocks. Rounding gives the stored coefficients, which are whole numbers.

@@ -45,9 +45,9 @@ _MOST_NOISE, _DARKEST_PAPER, _MOST_OTHER_TONES, _LEAST_WHITE = 0.1, 0.5, 0.2, 0.
 has tones other than those of paper and ink; drawings in thin blurred lines have up to 15 %."""
 
 _FEW_OTHER_TONES, _UNEXPLAINED, _MANY_UNEXPLAINED = 0.1, 0.05, 0.02
-"""With more other tones than that, drawings need as much white as above. Contours explain drawings
-up to these errors, with few other tones and with many; photographs and mixed pages have more. Up to
-twice the former, paper is made white without contours."""
+"""A drawing with a larger share of other tones needs `_LEAST_WHITE`. Largest errors of contours
+that explain a drawing, with few other tones and with many: those of photographs and mixed pages are
+larger. Up to twice the first, paper is made white without contours."""
 
 _LEAST_BLACK, _LEAST_OF_BOTH, _LEAST_AGREEMENT = 0.01, 0.6, 0.2
 """Least shares of black, and of black and white together, in a restored drawing, and least

@@ -25,8 +25,8 @@ _STEERINGS, _FIRST_STEERING = 60, 0.1
 before it is changed first."""
 
 _GAIN, _LARGEST_CHANGE = 0.5, 0.3
-"""The share of the difference to the target that a change aims to remove, because bits go on
-following an earlier change for a while, and the largest change of the weight's logarithm."""
+"""The share of the difference to the target that a change aims to remove, which is not all because
+bits follow earlier changes with a delay, and the largest change of the weight's logarithm."""
 
 LEAST_BIT_WEIGHT, LARGEST_BIT_WEIGHT = 1e-8, 0.3
 
