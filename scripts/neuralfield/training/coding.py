@@ -22,6 +22,7 @@ from neuralfield.tasks.bits.bits_model import BitsModel
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.bits_task import BitsTask
 from neuralfield.tasks.bits.latent_network import INPUT_SCALE, LATENT_SCALE, LatentNetwork
+from neuralfield.tasks.task import PSNR_DB
 
 _FINEST_BITS, _COARSEST_BITS = 11, 2
 _LAYERS = ("rate.0", "rate.1", "rate.2", "filters", "hidden", "output")
@@ -68,15 +69,17 @@ def coded_image(
     wanted = "cuda" if device.kind == "gpu" else "cpu"
     engine = make_latent_engine(wanted, "auto", objective, device, threads)
     try:
-        before_db = _psnr_db(engine.evaluate)
+        before_db = PSNR_DB.of_mean_error(engine.evaluate()[0])
         for part in parts:
             _round_part(network, trained, part)
         for part in parts:
             _search(part, network, trained, objective, engine.evaluate)
         if target_db := task.training.target_psnr_db:
             least_db = min(target_db, before_db) - _LARGEST_LOSS_DB
-            while _psnr_db(engine.evaluate) < least_db and any(p.can_be_finer for p in parts):
-                for part in (part for part in parts if part.can_be_finer):
+            while PSNR_DB.of_mean_error(engine.evaluate()[0]) < least_db:
+                if not (coarse := [part for part in parts if part.can_be_finer]):
+                    break
+                for part in coarse:
                     part.bits += 1
                     _round_part(network, trained, part)
     finally:
@@ -98,10 +101,6 @@ def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
         part.bits = layer.bias_bits if part.columns == _BIASES else layer.weight_bits
         _round_part(network, trained, part)
     return _assembled(network, model, parts)
-
-
-def _psnr_db(evaluate: Callable[[], tuple[float, float]]) -> float:
-    return -10 * math.log10(max(evaluate()[0], 1e-20))
 
 
 def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsObjective:

@@ -11,7 +11,7 @@ from neuralfield.nn.tensor import Tensor, record
 from neuralfield.system.device import Array
 from neuralfield.tasks.bits.latent_network import LatentNetwork
 from neuralfield.tasks.bits.latent_ops import laplace_bits, noise_keys, round_softly
-from neuralfield.tasks.task import Objective
+from neuralfield.tasks.task import PSNR_DB, Objective
 
 _TEMPERATURES, _SIGMAS = (0.35, 0.08), (0.22, 0.15)
 """Temperature of soft rounding and deviation of the noise, at the first and the last such step."""
@@ -91,7 +91,7 @@ class BitsObjective(Objective):
         left = max(0.0, 0.96 - step / self.schedule.steps)
         weight = self.network.bit_weight
         if self.target_psnr_db is not None:
-            expected_db = -10 * math.log10(max(error, 1e-20)) + 0.55 * left**2 + 0.3 * left
+            expected_db = PSNR_DB.of_mean_error(error) + 0.55 * left**2 + 0.3 * left
             wanted = (self.target_psnr_db - expected_db) / DB_BY_WEIGHT
         else:
             found = max(bits_per_pixel, 1e-9)
