@@ -16,6 +16,7 @@ HEAVY = (
 )
 
 NEEDED = {
+    "code_image": ["numba", "scipy"],
     "plot_classifier": ["matplotlib"],
     "plot_table": ["matplotlib"],
     "pyramid": ["jinja2"],
