@@ -74,6 +74,9 @@ _LEAST_INK = 0.85
 """Least share of the ink that contours must have, else paper is made white without them: those of
 29 scans and blurred drawings had 0.96 or more, and 0.74 or less where thin lines had vanished."""
 
+_INK_BELOW = 0.95
+"""Largest value of pixels that count as ink in this share."""
+
 _LEAST_NOISE, _MOST_ERROR_RATIO = 0.006, 0.7
 """Least noise of JPEG files whose luma is fitted, up to a quality of about 95, and largest ratio of
 squared errors at small steps to those of the quantisation: files with other noise have more."""
@@ -175,7 +178,8 @@ def _restored(
         if not found.is_noisy:
             contours = fit_contours(filtered, found.blur_px, FINE, threads)
         drawing = _with_flat_parts(contours.drawing, filtered, found.noise)
-        is_lost = (1 - drawing).sum() < _LEAST_INK * (1 - filtered).sum()
+        is_ink = filtered < _INK_BELOW  # the clipped noise of white paper makes all of it darker
+        is_lost = (1 - drawing)[is_ink].sum() < _LEAST_INK * (1 - filtered)[is_ink].sum()
         filtered = drawing
         if is_lost or error > _UNEXPLAINED:
             found, filtered = estimated

@@ -32,8 +32,8 @@ _BIASES = slice(-1, None)
 """The columns of a matrix with biases."""
 
 _LARGEST_LOSS_DB = 0.3
-"""What rounding may take from the PSNR that is aimed for: it takes more from synthetic images,
-whose latents need so few bits that lambda is at its limit."""
+"""Largest loss of the PSNR that is aimed for by rounding weights. Without this limit it is larger
+in synthetic images, whose latents need so few bits that lambda is at its limit."""
 
 _HIDDEN_SCALE = 16.0
 """Factor on hidden values of the synthesis, which are small, in the integers of the file."""

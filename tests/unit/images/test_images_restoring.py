@@ -128,6 +128,20 @@ def test_thin_dashes_in_a_blurred_scan_are_restored():
     assert (1 - values).sum() == pytest.approx((1 - truth).sum(), rel=0.15)
 
 
+def test_a_few_thin_lines_on_noisy_white_paper_are_restored():
+    side = _SIDE_PX * _FACTOR
+    y, x = (np.mgrid[:side, :side] + 0.5) / _FACTOR
+    drawing = _means(np.abs(np.hypot(x - 60, y - 62) - 30) < 0.2, 0)
+    noise = np.random.default_rng(4).normal(0, 0.03, drawing.shape)
+    noisy = _as_image(np.clip(drawing + noise, 0, 1))
+    restored = restore(noisy)
+    assert restored is not None
+    before_db, after_db = (
+        psnr_db(image.values()[..., 0], drawing) for image in (noisy, restored.image)
+    )
+    assert after_db > before_db + 3
+
+
 def test_dense_blurred_lines_of_a_scan_are_restored():
     y, x = (np.mgrid[: _SIDE_PX * _FACTOR, : _SIDE_PX * _FACTOR] + 0.5) / _FACTOR
     is_ink = ((y + 0.1 * x) % 7 < 2) & (np.abs(x - 60) < 50) & (np.abs(y - 60) < 50)

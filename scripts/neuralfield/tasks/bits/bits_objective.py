@@ -103,7 +103,7 @@ class BitsObjective(Objective):
 
     @property
     def _target_of_latents(self) -> float:
-        """What is left of the target for latents, in bits per pixel; at least a tenth."""
+        """The target without the bits of networks, in bits per pixel; at least a tenth of it."""
         target = self.target_bits_per_pixel or 0.0
         sizes = [tensor.data.size for tensor in self.network.parameters.values()]
         weights = sum(sizes[self.network.grids :])
