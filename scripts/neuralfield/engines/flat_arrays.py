@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from neuralfield.nn.network import Network
+from neuralfield.nn.optimizers import Optimizer, state_keys
 from neuralfield.system.device import Array, Device
 
 
@@ -31,3 +32,10 @@ def flatten_parameters(device: Device, network: Network) -> tuple[Array, dict[st
         offsets[name] = offset
         offset += tensor.data.size
     return flat, offsets
+
+
+def flatten_moments(device: Device, optimizer: Optimizer, network: Network) -> list[Array]:
+    """Move an optimizer's state into flat arrays, one for each of its moments, and make it views of
+    them."""
+    groups = state_keys(optimizer, list(network.parameters))
+    return [flatten_arrays(device, [(optimizer.state, key) for key in keys]) for keys in groups]

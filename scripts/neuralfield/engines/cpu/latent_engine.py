@@ -6,16 +6,15 @@ write to separate places, and sums have a fixed order, so that the number of thr
 a bit of the result.
 """
 
-import math
-
 import numpy as np
 
-from neuralfield.coding.context import NEIGHBOURS, SURROUNDINGS
+from neuralfield.coding.context import INPUTS, SURROUNDINGS
 from neuralfield.engines.cpu import require_numba
-from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
+from neuralfield.engines.cpu.update import optimizer_numbers
+from neuralfield.engines.flat_arrays import flatten_moments, flatten_parameters
 from neuralfield.engines.kernel_plan import NotCovered, no_kernels_for
 from neuralfield.engines.thread_pool import ThreadPool
-from neuralfield.nn.optimizers import Adam, Optimizer, state_keys
+from neuralfield.nn.optimizers import Adam
 from neuralfield.system.device import Device
 from neuralfield.tasks.bits.bits_objective import BitsObjective, Rounding
 from neuralfield.tasks.bits.latent_network import LATENT_SCALE
@@ -50,51 +49,37 @@ class LatentEngine:
         self._rate, self._pixels, self._steps = latent_rate, latent_pixels, latent_steps
         self._enlargement, self._update = latent_enlargement, update
         self.objective, network = objective, objective.network
-        grids, hidden, channels = network.grids, network.hidden, network.channels
+        self._grids, shapes = network.grids, network.shapes
         self.totals = np.zeros(2)
-        table, latents, features = latent_table.make_table(network.shapes)
-        self._table, self._grids = table, grids
-        self._places, copies = latent_table.copy_places(network.shapes)
+        self._table, latents, features = latent_table.make_table(shapes)
+        self._places, copies = latent_table.copy_places(shapes)
         self._parameters, starts = flatten_parameters(device, network)
-        state, names = objective.optimizer.state, list(network.parameters)
-        self._moments = [
-            flatten_arrays(device, [(state, key) for key in keys])
-            for keys in state_keys(objective.optimizer, names)
-        ]
-        parts = [starts["rate.0"], starts["filters"], starts["hidden"], starts["output"]]
-        ends = [*parts[1:], self._parameters.size]
-        weights = [self._parameters[a:b] for a, b in zip(parts, ends, strict=True)]
-        self._rate_weights, self._filters, self._hidden, self._output = weights
-        self._latent_count = starts["rate.0"]
-        self._network = self._parameters[self._latent_count :]
-        image = np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32)
-        self._image, self._neighbours = image, np.array(NEIGHBOURS, np.int64)
-        offsets = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
-        self._around = np.array(offsets, np.int64)
-        self._around_gradient = np.zeros((len(SURROUNDINGS), *network.shapes[0]), np.float32)
+        self._moments = flatten_moments(device, objective.optimizer, network)
+        self._latent_count, filters = starts["rate.0"], starts["filters"]
+        self._rate_weights = self._parameters[self._latent_count : filters].reshape(-1, INPUTS + 1)
+        self._filters = self._parameters[filters : starts["hidden"]]
+        self._hidden, self._output = (network.parameters[n].data for n in ("hidden", "output"))
+        self._image = np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32)
         # arrays of latents, see `latent_table`
         self._latents, self._own = np.zeros(latents, np.float32), np.zeros((2, latents), np.float32)
         self._features = np.zeros(features, np.float32)
         self._copies = np.zeros(copies, np.float32)
         self._copy_gradients = np.zeros((3, copies), np.float32)
+        self._around_gradient = np.zeros((len(SURROUNDINGS), *shapes[0]), np.float32)
         self._derivatives = np.zeros(self._latent_count, np.float32)
         self._gradient = np.zeros(self._parameters.size, np.float32)
-        rows = latent_table.BAND_ROWS
-        self._rate_bands = [
-            (k, band) for k in range(grids) for band in range(-(-network.shapes[k][0] // rows))
-        ]
-        self._pixel_bands = -(-network.shapes[0][0] // rows)
-        self._parts = list(_row_parts(network.shapes))
-        of_pixels = self._parameters.size - parts[1]
-        self._rate_gradients = np.zeros((len(self._rate_bands), weights[0].size), np.float32)
+        counts = [-(-rows // latent_table.BAND_ROWS) for rows, _ in shapes]
+        self._rate_bands = [(k, band) for k, count in enumerate(counts) for band in range(count)]
+        self._pixel_bands = counts[0]
+        self._parts = list(_row_parts(shapes))
+        bands, of_pixels = len(self._rate_bands), self._parameters.size - filters
+        self._rate_gradients = np.zeros((bands, self._rate_weights.size), np.float32)
         self._pixel_gradients = np.zeros((self._pixel_bands, of_pixels), np.float32)
-        self._filter_gradients = np.zeros((max(1, grids - 1), self._filters.size), np.float32)
-        self._bits, self._squares = np.zeros(len(self._rate_bands)), np.zeros(self._pixel_bands)
-        columns, inputs = network.shapes[0][1], grids + len(SURROUNDINGS)
-        numbers = max(
-            latent_rate.rate_work_numbers(network.parameters["rate.0"].shape[0]),
-            latent_pixels.pixel_work_numbers(grids, inputs, hidden, channels, columns),
-        )
+        self._filter_gradients = np.zeros((max(1, self._grids - 1), self._filters.size), np.float32)
+        self._bits, self._squares = np.zeros(bands), np.zeros(self._pixel_bands)
+        inputs = self._grids + len(SURROUNDINGS)
+        given = self._grids, inputs, network.hidden, network.channels, shapes[0][1]
+        numbers = max(latent_rate.RATE_WORK, latent_pixels.pixel_work_numbers(*given))
         self._work = [layout.aligned(numbers) for _ in range(threads)]
         self._pool = ThreadPool(threads)
 
@@ -108,17 +93,17 @@ class LatentEngine:
         return self._mean_error(), self._bits_per_pixel()
 
     def memory_report(self) -> dict[str, int]:
-        arrays = (self._latents, self._own, self._features, self._copies, self._copy_gradients)
+        latents = (self._latents, self._own, self._features, self._copies, self._copy_gradients)
         gradients = (self._gradient, self._rate_gradients, self._pixel_gradients)
-        gradients += (self._around_gradient,)
-        return {
-            "parameters": self._parameters.nbytes,
-            "optimizer": sum(array.nbytes for array in self._moments),
-            "picture": self._image.nbytes,
-            "latents": sum(array.nbytes for array in arrays) + self._derivatives.nbytes,
-            "gradients": sum(array.nbytes for array in gradients),
-            "blocks": sum(array.nbytes for array in self._work),
+        arrays = {
+            "parameters": [self._parameters],
+            "optimizer": self._moments,
+            "picture": [self._image],
+            "latents": [*latents, self._derivatives],
+            "gradients": [*gradients, self._around_gradient],
+            "blocks": self._work,
         }
+        return {name: sum(array.nbytes for array in group) for name, group in arrays.items()}
 
     def close(self) -> None:
         self._pool.close()
@@ -131,7 +116,7 @@ class LatentEngine:
         self._forward(rounding, np.uint32(objective.noise_keys(step)))
         self._pool.run(self._grid_backward, self._grids - 1)
         self._add_network_gradients()
-        adam = _adam_numbers(objective.optimizer, objective.schedule(step), step)
+        adam = optimizer_numbers(objective.optimizer, objective.schedule(step), step)
         if rounding.temperature > 0:
             self._pool.run(lambda piece, _: self._move_rows(piece, adam), len(self._parts))
         self._move(slice(self._latent_count, None), adam)
@@ -172,7 +157,7 @@ class LatentEngine:
         grid, band = self._rate_bands[piece]
         scale = np.float32(self.objective.bit_weight / self.objective.pixels)
         self._bits[piece] = self._rate.rate_band(
-            *(self._table, self._neighbours, grid, band, self._latents, self._rate_weights, scale),
+            *(self._table, grid, band, self._latents, self._rate_weights, scale),
             *(is_soft, self._own[band & 1], self._features, self._rate_gradients[piece]),
             self._work[thread],
         )
@@ -180,8 +165,7 @@ class LatentEngine:
     def _pixels_of_band(self, band: int, thread: int) -> None:
         self._squares[band] = self._pixels.pixel_band(
             *(self._table, self._places, band, self._image, self._latents, self._copies),
-            *(self._filters, self._hidden, self._output, self._around, self._gradient),
-            self._around_gradient,
+            *(self._filters, self._hidden, self._output, self._gradient, self._around_gradient),
             *(self._copy_gradients[band & 1], self._pixel_gradients[band], self._work[thread]),
         )
 
@@ -205,8 +189,7 @@ class LatentEngine:
     def _move_rows(self, piece: int, adam: np.ndarray) -> None:
         grid, first, end = self._parts[piece]
         if grid == 0:
-            given = (self._around, self._around_gradient, first, end, self._gradient)
-            self._steps.add_surroundings(*given)
+            self._steps.add_surroundings(self._around_gradient, first, end, self._gradient)
         self._steps.add_gradients(
             *(self._table, grid, first, end, self._derivatives, self._gradient, self._own),
             self._features,
@@ -226,15 +209,6 @@ def _row_parts(shapes: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
         step = max(1, _PART_NUMBERS // columns)
         found += [(grid, first, min(rows, first + step)) for first in range(0, rows, step)]
     return found
-
-
-def _adam_numbers(optimizer: Optimizer, rate: float, step: int) -> np.ndarray:
-    """Return the coefficients of `kernels.update.update_numbers` for Adam."""
-    assert isinstance(optimizer, Adam)
-    beta1, beta2 = optimizer.beta1, optimizer.beta2
-    correction1, correction2 = 1 - beta1 ** (step + 1), math.sqrt(1 - beta2 ** (step + 1))
-    numbers = [beta1, 1 - beta1, beta2, 1 - beta2, 1 / correction2, optimizer.epsilon]
-    return np.array([rate / correction1, *numbers], np.float32)
 
 
 def _require_kernels(objective: BitsObjective, device: Device) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralfield.engines.cpu.cut import Cut
-from neuralfield.engines.flat_arrays import flatten_arrays
+from neuralfield.engines.flat_arrays import flatten_moments
 from neuralfield.engines.thread_pool import ThreadPool
-from neuralfield.nn.optimizers import Adam, ClippedGradients, Muon, Sgd, state_keys, unclipped
+from neuralfield.nn.optimizers import Adam, ClippedGradients, Muon, Sgd, unclipped
 from neuralfield.system.device import Device
 from neuralfield.tasks.image.image_objective import ImageObjective
 
@@ -72,7 +72,7 @@ class Update:
             if self._limit < math.inf:
                 factor = np.float32(self._limit / np.maximum(norm, self._limit))
         rate = self._schedule(step)
-        numbers = _optimizer_numbers(self._optimizer, rate, step)
+        numbers = optimizer_numbers(self._optimizer, rate, step)
         matrices, parts = len(cut.matrices), len(self._rows)
 
         def move(piece: int, _: int) -> None:
@@ -154,7 +154,7 @@ def _matrix_numbers(cut: Cut, layout: "Layout", last: int) -> int:
     return sum(math.prod(_sides(layout, matrix)) for matrix in cut.matrices if matrix[0] <= last)
 
 
-def _optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:
+def optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:
     """Return the coefficients of the optimizer, or of Muon's Adam, for the update of a step."""
     if isinstance(optimizer, Sgd):
         return np.array([rate, optimizer.momentum], np.float32)
@@ -168,11 +168,7 @@ def _optimizer_numbers(optimizer: object, rate: float, step: int) -> np.ndarray:
 
 def _flat_moments(objective: ImageObjective, device: Device) -> tuple[np.ndarray, np.ndarray]:
     """Move the optimizer's state into at most two flat arrays, and make it views of them."""
-    state, names = objective.optimizer.state, list(objective.network.parameters)
-    moments = [
-        flatten_arrays(device, [(state, key) for key in keys])
-        for keys in state_keys(objective.optimizer, names)
-    ]
+    moments = flatten_moments(device, objective.optimizer, objective.network)
     nothing = np.empty(0, np.float32)
     first, second = (*moments, nothing, nothing)[:2]
     return first, second

@@ -10,39 +10,34 @@ from neuralfield.engines.cpu.kernels.latent_enlargement import (
     line_numbers,
 )
 from neuralfield.engines.cpu.kernels.latent_table import (
+    AROUND,
     BAND_ROWS,
     COLUMNS,
     LATENT_START,
+    PIECE,
     ROWS,
     STRIDE,
 )
-from neuralfield.engines.cpu.kernels.tiles import VECTOR, add_row_products, product
-
-PIECE = 64
-"""Number of pixels that are evaluated together; their arrays fit into a core's caches."""
+from neuralfield.engines.cpu.kernels.tiles import (
+    VECTOR,
+    add_rows_multiplied,
+    multiply,
+    sum_vectors,
+)
 
 LATENT_SCALE = np.float32(0.25)
 """Factor on latents before the synthesis, for which weights of usual size are of use."""
 
-_WRITE, _ADD, _STEP, _ROW = np.int64(0), np.int64(1), np.int64(4), np.int64(4 * PIECE)
+_WRITE, _ADD = np.int64(0), np.int64(1)
 _ZERO = np.float32(0)
 _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 
-@register_jitable
-def _lengths(grids, inputs, hidden, channels, columns):
-    """Return the lengths of the parts of a thread's work memory."""
-    rows = hidden + inputs + 1
-    padded = (columns + PIECE - 1) // PIECE * PIECE
-    sums = (hidden * (inputs + 1) + channels * rows) * VECTOR
-    lines = 4 * line_numbers((columns + 1) // 2)
-    return rows * PIECE, hidden * PIECE, channels * PIECE, (grids - 1) * padded, sums, lines
-
-
 def pixel_work_numbers(grids: int, inputs: int, hidden: int, channels: int, columns: int) -> int:
     """Count the numbers of a thread's work memory; see `pixel_band`."""
-    values, of_hidden, out, rows, sums, lines = _lengths(grids, inputs, hidden, channels, columns)
-    return values + of_hidden + out + inputs * PIECE + 2 * rows + sums + lines
+    rows = 2 * hidden + 2 * inputs + 1 + channels + 2 * (grids - 1) * -(-columns // PIECE)
+    sums = hidden * (inputs + 1) + channels * (hidden + inputs + 1)
+    return rows * PIECE + sums * VECTOR + 4 * line_numbers((columns + 1) // 2)
 
 
 @entry_point
@@ -54,9 +49,8 @@ def pixel_band(
     latents,
     enlarged,
     filters,
-    hidden_weights,
-    output_weights,
-    around,
+    hidden_matrix,
+    output_matrix,
     grid_gradient,
     around_gradient,
     copy_gradient,
@@ -65,43 +59,33 @@ def pixel_band(
 ):
     """Return the sum of squared errors of a band of rows, and the gradient of their mean.
 
-    `image` has shape (channels, rows, columns); `around` has a row (input, rows, columns) for each
-    offset of `SURROUNDINGS`. The gradient for grid 0 is written to `grid_gradient`, that for each
-    pixel's sums of its surroundings to `around_gradient`, shape (sums, rows, columns), that for the
-    copies of the size of grid 1 to `copy_gradient`, those for filters and weights to
-    `network_gradient`: the taps of all filters, then the hidden layer's matrix and the output's.
+    `image` has shape (channels, rows, columns). The gradient for grid 0 is written to
+    `grid_gradient`, that for each pixel's sums of its surroundings to `around_gradient`, shape
+    (sums, rows, columns), that for the copies of the size of grid 1 to `copy_gradient`, those for
+    filters and weights to `network_gradient`: the taps of all filters, then the hidden layer's
+    matrix and the output's.
     """
-    grids, channels = len(table), len(image)
+    grids, channels, hidden = len(table), len(image), len(hidden_matrix)
     inputs = grids + len(around_gradient)
-    hidden = hidden_weights.size // (inputs + 1)
     rows, columns = table[0, ROWS], table[0, COLUMNS]
-    depth, with_ones = hidden + inputs + 1, inputs + 1
-    lengths = _lengths(grids, inputs, hidden, channels, columns)
-    of_values, of_hidden, of_out, of_rows, of_sums, _ = lengths
-    values = work[:of_values].reshape(depth, PIECE)
-    place = of_values
-    gradient = work[place : place + of_hidden].reshape(hidden, PIECE)
-    place += of_hidden
-    out = work[place : place + of_out].reshape(channels, PIECE)
-    place += of_out
-    x_gradient = work[place : place + inputs * PIECE].reshape(inputs, PIECE)
-    place += inputs * PIECE
-    row_length = of_rows // max(1, grids - 1)
-    row_values = work[place : place + of_rows].reshape(grids - 1, row_length)
-    row_gradient = work[place + of_rows : place + 2 * of_rows].reshape(grids - 1, row_length)
-    place += 2 * of_rows
-    sums = work[place : place + of_sums]
-    lines = work[place + of_sums :]
+    depth = hidden + inputs + 1
+    row_length = (columns + PIECE - 1) // PIECE * PIECE
+    used = (depth + hidden + channels + inputs) * PIECE
+    arrays = work[:used].reshape(depth + hidden + channels + inputs, PIECE)
+    values, others = arrays[:depth], arrays[depth:]
+    gradient, out = others[:hidden], others[hidden : hidden + channels]
+    x_gradient = others[hidden + channels :]
+    size = (grids - 1) * row_length
+    row_values = work[used : used + size].reshape(grids - 1, row_length)
+    row_gradient = work[used + size : used + 2 * size].reshape(grids - 1, row_length)
+    used += 2 * size
+    count = hidden_matrix.size + output_matrix.size
+    sums = work[used : used + count * VECTOR].reshape(count, VECTOR)
+    lines = work[used + sums.size :]
     sums[:] = 0
     values[depth - 1] = 1
     taps, tap_gradient = filters[:4], network_gradient[:4]
     network_gradient[: filters.size] = 0
-    hidden_at, output_at = hidden_weights.ctypes.data, output_weights.ctypes.data
-    hidden_row, output_row = np.int64(4 * with_ones), np.int64(4 * depth)
-    values_at, gradient_at, out_at = values.ctypes.data, gradient.ctypes.data, out.ctypes.data
-    x_at, x_gradient_at = values_at + hidden * _ROW, x_gradient.ctypes.data
-    hidden_sums = sums.ctypes.data
-    output_sums = hidden_sums + 4 * VECTOR * hidden_weights.size
     half_rows, half_columns = table[min(1, grids - 1), ROWS], table[min(1, grids - 1), COLUMNS]
     half = half_rows * half_columns
     first, end = band * BAND_ROWS, min(rows, (band + 1) * BAND_ROWS)
@@ -126,42 +110,27 @@ def pixel_band(
             for grid in range(1, grids):
                 _scale(row_values[grid - 1, left : left + count], values[hidden + grid])
             values[hidden + grids : depth - 1, :count] = 0
-            for i in range(len(around)):
-                row = min(max(y + around[i, 1], 0), rows - 1)
+            for i in range(len(AROUND)):
+                row = min(max(y + AROUND[i, 1], 0), rows - 1)
                 start = table[0, LATENT_START] + row * table[0, STRIDE]
                 _add_shifted(
                     latents[start : start + columns],
-                    left + around[i, 2],
-                    values[hidden + grids + around[i, 0], :count],
+                    left + AROUND[i, 2],
+                    values[hidden + grids + AROUND[i, 0], :count],
                 )
-            product(
-                *(hidden_at, hidden_row, _STEP, x_at, _ROW, values_at, _ROW),
-                *(hidden, padded, with_ones, _WRITE),
-            )
+            multiply(hidden_matrix, values[hidden:], values, padded, _WRITE)
             _rectify(values, hidden, padded)
-            product(
-                *(output_at, output_row, _STEP, values_at, _ROW, out_at, _ROW),
-                *(channels, padded, depth, _WRITE),
-            )
+            multiply(output_matrix, values, out, padded, _WRITE)
             for channel in range(channels):
                 targets = image[channel, y, left : left + count]
                 squares += _errors(out[channel], targets, factor)
             out[:, count:] = 0
-            add_row_products(out_at, _ROW, values_at, _ROW, output_sums, channels, depth, padded)
-            product(
-                *(output_at, _STEP, output_row, out_at, _ROW, gradient_at, _ROW),
-                *(hidden, padded, channels, _WRITE),
-            )
+            add_rows_multiplied(out, values, sums[hidden_matrix.size :], padded)
+            multiply(output_matrix[:, :hidden].T, out, gradient, padded, _WRITE)
             _mask(values, gradient, padded)
-            add_row_products(gradient_at, _ROW, x_at, _ROW, hidden_sums, hidden, with_ones, padded)
-            product(
-                *(hidden_at, _STEP, hidden_row, gradient_at, _ROW, x_gradient_at, _ROW),
-                *(inputs, padded, hidden, _WRITE),
-            )
-            product(
-                *(output_at + 4 * hidden, _STEP, output_row, out_at, _ROW, x_gradient_at, _ROW),
-                *(inputs, padded, channels, _ADD),
-            )
+            add_rows_multiplied(gradient, values[hidden:], sums, padded)
+            multiply(hidden_matrix[:, :inputs].T, gradient, x_gradient, padded, _WRITE)
+            multiply(output_matrix[:, hidden:-1].T, out, x_gradient, padded, _ADD)
             start = y * columns + left
             _scale(x_gradient[0, :count], grid_gradient[start : start + count])
             for grid in range(1, grids):
@@ -177,11 +146,7 @@ def pixel_band(
                 *(enlarged[place : place + half], half_rows, half_columns, y, taps, lines),
                 *(copy_gradient[place : place + half], tap_gradient),
             )
-    for i in range(sums.size // VECTOR):
-        total = _ZERO
-        for number in sums[i * VECTOR : (i + 1) * VECTOR]:
-            total += number
-        network_gradient[filters.size + i] = total
+    sum_vectors(sums, network_gradient[filters.size :])
     return squares
 
 

@@ -3,16 +3,18 @@
 import numpy as np
 from numba.extending import register_jitable
 
+from neuralfield.coding.context import FEATURES
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.functions import tangent
 from neuralfield.engines.cpu.kernels.latent_table import (
+    AROUND,
     COLUMNS,
     FEATURE_START,
     LATENT_START,
-    MOST_FEATURES,
     PARAMETER_START,
     STRIDE,
 )
+from neuralfield.engines.cpu.kernels.tiles import add
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)
 _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
@@ -31,10 +33,8 @@ def round_rows(
     for y in range(first, end):
         place, target = table[grid, PARAMETER_START] + y * columns, table[grid, LATENT_START]
         row = latents[target + y * stride : target + y * stride + columns]
-        given, derivative = (
-            parameters[place : place + columns],
-            derivatives[place : place + columns],
-        )
+        given = parameters[place : place + columns]
+        derivative = derivatives[place : place + columns]
         if temperature == 0:
             for i in range(columns):
                 row[i] = min(max(np.float32(round(scale * given[i])), np.float32(-64)), 63)
@@ -97,24 +97,24 @@ def add_gradients(
         place = table[grid, PARAMETER_START] + y * columns
         total = pixel_gradient[place : place + columns]
         start = table[grid, LATENT_START] + y * stride
-        _add(own_gradients[0, start : start + columns], total)
-        _add(own_gradients[1, start : start + columns], total)
-        for up in range(1, min(MOST_FEATURES, grid) + 1):
+        add(own_gradients[0, start : start + columns], total)
+        add(own_gradients[1, start : start + columns], total)
+        for up in range(1, min(FEATURES, grid) + 1):
             start = table[grid - up, FEATURE_START + up] + y * columns
-            _add(feature_gradient[start : start + columns], total)
+            add(feature_gradient[start : start + columns], total)
         derivative = derivatives[place : place + columns]
         for i in range(columns):
             total[i] *= derivative[i]
 
 
 @entry_point
-def add_surroundings(around, around_gradient, first, end, grid_gradient):
+def add_surroundings(around_gradient, first, end, grid_gradient):
     """Add the gradients of sums of surroundings to those for rows of grid 0; see `pixel_band`."""
     _, rows, columns = around_gradient.shape
     for y in range(first, end):
         total = grid_gradient[y * columns : (y + 1) * columns]
-        for i in range(len(around)):
-            number, down, across = around[i]
+        for i in range(len(AROUND)):
+            number, down, across = AROUND[i]
             # the rows at the ends are also those outside
             above = min(down, 0) if y == 0 else 0
             below = max(down, 0) if y == rows - 1 else 0
@@ -140,10 +140,4 @@ def add_rows(gradients):
     """Add all rows of an array to the first, in order."""
     total = gradients[0]
     for row in range(1, len(gradients)):
-        _add(gradients[row], total)
-
-
-@register_jitable(**_FAST)
-def _add(source, target):
-    for i in range(source.size):
-        target[i] += source[i]
+        add(gradients[row], total)

@@ -8,11 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neuralfield.coding import context
+from neuralfield.coding.context import FEATURES
+
+AROUND = np.array(context.AROUND)
+
 BORDER = 4
 BAND_ROWS = 16
 """Rows of the parts that a grid is divided into. Parts share no latent of the four next grids."""
 
-MOST_FEATURES = 4
+PIECE = 64
+"""Number of latents, or of pixels, that are evaluated together, in a core's first caches."""
 
 ROWS, COLUMNS, STRIDE = 0, 1, 2
 LATENT_START = 3
@@ -21,7 +27,7 @@ PARAMETER_START = 4
 """Place of a grid's first parameter; rows follow each other without gaps."""
 FEATURE_START = 4
 """`FEATURE_START` + j is the place of the gradient that grid k + j gets from grid k."""
-TABLE_COLUMNS = FEATURE_START + MOST_FEATURES + 1
+TABLE_COLUMNS = FEATURE_START + FEATURES + 1
 
 
 def make_table(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int, int]:
@@ -34,7 +40,7 @@ def make_table(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int, int]
         table[k, :5] = rows, columns, stride, latents + BORDER * stride + BORDER, parameters
         latents += (rows + BORDER) * stride
         parameters += rows * columns
-        for up, (coarse_rows, coarse_columns) in enumerate(shapes[k + 1 :][:MOST_FEATURES], 1):
+        for up, (coarse_rows, coarse_columns) in enumerate(shapes[k + 1 :][:FEATURES], 1):
             table[k, FEATURE_START + up] = features
             features += coarse_rows * coarse_columns
     return table, latents, features

@@ -3,6 +3,7 @@
 from typing import Any
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
@@ -273,3 +274,39 @@ def add_row_products(a, a_row, b, b_row, c, rows, columns, depth):
                     _sums_single(left, a_row, right, b_row, target, c_row, vectors)
                 column += 1
         row += SUM_ROWS if is_full else 1
+
+
+@register_jitable
+def multiply(a, b, c, columns, add):
+    """Compute the first `columns` of C = A B, or of C += A B if `add`, of arrays; see `product`."""
+    product(
+        *(np.int64(a.ctypes.data), a.strides[0], a.strides[1], np.int64(b.ctypes.data)),
+        *(b.strides[0], np.int64(c.ctypes.data), c.strides[0], a.shape[0], columns, a.shape[1]),
+        add,
+    )
+
+
+@register_jitable
+def add_rows_multiplied(a, b, c, depth):
+    """Add the products of rows of two arrays to C, for `depth` columns; see `add_row_products`."""
+    add_row_products(
+        *(np.int64(a.ctypes.data), a.strides[0], np.int64(b.ctypes.data), b.strides[0]),
+        *(np.int64(c.ctypes.data), a.shape[0], b.shape[0], depth),
+    )
+
+
+@register_jitable
+def sum_vectors(sums, totals):
+    """Sum up the vectors of `add_row_products`."""
+    for i in range(totals.size):
+        total = np.float32(0)
+        for number in sums[i]:
+            total += number
+        totals[i] = total
+
+
+@register_jitable
+def add(source, target):
+    """Add numbers to those of another array."""
+    for i in range(source.size):
+        target[i] += source[i]

@@ -5,8 +5,7 @@ import numpy as np
 from neuralfield.coding.context import NEIGHBOURS, SURROUNDINGS
 from neuralfield.engines.cuda.latents.layout import make_layout
 from neuralfield.engines.cuda.launch import THREADS, processor_count
-from neuralfield.engines.flat_arrays import flatten_arrays, flatten_parameters
-from neuralfield.nn.optimizers import state_keys
+from neuralfield.engines.flat_arrays import flatten_moments, flatten_parameters
 from neuralfield.system.device import Array, Device
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 
@@ -44,11 +43,7 @@ class LatentArrays:
         xp, network, pixels = device.xp, objective.network, objective.pixels
         layout = self.layout = make_layout(network.shapes)
         self.parameters, starts = flatten_parameters(device, network)
-        state, names = objective.optimizer.state, list(network.parameters)
-        self.moments = [
-            flatten_arrays(device, [(state, key) for key in keys])
-            for keys in state_keys(objective.optimizer, names)
-        ]
+        self.moments = flatten_moments(device, objective.optimizer, network)
         self.latent_count = starts["rate.0"]
         weights = self.weights = self.parameters[self.latent_count :]
         self.filters, self.hidden, self.output = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralfield.coding.context import FEATURES, INPUTS, NEIGHBOURS, SURROUNDINGS
+from neuralfield.coding.context import AROUND, FEATURES, INPUTS, NEIGHBOURS, SURROUNDINGS
 from neuralfield.tasks.bits.latent_network import INPUT_SCALE
 
 PIECE = 16
@@ -77,7 +77,6 @@ def _levels(shapes: Shapes, grids: np.ndarray) -> tuple[np.ndarray, int]:
 
 def shared_constants(grids: int, hidden: int, channels: int) -> dict[str, Any]:
     """Return the constants of all kernels, see ``grids.cuh``."""
-    around = [(i, *offset) for i, group in enumerate(SURROUNDINGS) for offset in group]
     return {
         "GRIDS": grids,
         "HIDDEN": hidden,
@@ -86,7 +85,7 @@ def shared_constants(grids: int, hidden: int, channels: int) -> dict[str, Any]:
         "NEIGHBOURS": len(NEIGHBOURS),
         "OFFSETS": list(NEIGHBOURS),
         "SURROUNDINGS": len(SURROUNDINGS),
-        "AROUND": around,
-        "AROUND_COUNT": len(around),
+        "AROUND": AROUND,
+        "AROUND_COUNT": len(AROUND),
         "INPUT_SCALE": f"{INPUT_SCALE}f",
     }

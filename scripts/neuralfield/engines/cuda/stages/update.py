@@ -10,7 +10,7 @@ from neuralfield.engines.cuda.dependent_launch import DependentLaunch
 from neuralfield.engines.cuda.launch import THREADS, Launch
 from neuralfield.engines.cuda.source import compile_module
 from neuralfield.engines.cuda.stages.muon import HiddenMatrix, MuonStage, largest_bytes
-from neuralfield.engines.flat_arrays import flatten_arrays
+from neuralfield.engines.flat_arrays import flatten_moments
 from neuralfield.engines.kernel_plan import SCHEDULES
 from neuralfield.nn.optimizers import (
     Adam,
@@ -18,7 +18,6 @@ from neuralfield.nn.optimizers import (
     Muon,
     Optimizer,
     Sgd,
-    state_keys,
     unclipped,
 )
 from neuralfield.nn.schedules import Schedule
@@ -72,10 +71,7 @@ class UpdateStage:
         tensors, gradients = objective.network.parameters, own_pass.partial_gradients()
         loss_partials = own_pass.loss_partials
         self.totals = xp.zeros(2)
-        self._moments = [
-            flatten_arrays(device, [(optimizer.state, key) for key in keys])
-            for keys in state_keys(optimizer, list(tensors))
-        ]
+        self._moments = flatten_moments(device, optimizer, objective.network)
         directions = {
             name: xp.zeros_like(tensors[name].data) for name in hidden_matrices(optimizer, tensors)
         }
