@@ -1,12 +1,13 @@
 """A coded image from a trained network: whole latents, and weights in steps that are searched."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from neuralfield.coding.coded_image import (
+    FILTER_TAPS,
     LARGEST_WEIGHT,
     VALUE_BITS,
     WHITE,
@@ -49,10 +50,6 @@ class _Part:
     bits: int  # the step is 2 ** -bits
     most_bits: int = _FINEST_BITS
 
-    @property
-    def can_be_finer(self) -> bool:
-        return self.bits < self.most_bits
-
 
 def coded_image(
     task: BitsTask, model: BitsModel, device: Device = HOST, threads: int = 1
@@ -63,49 +60,9 @@ def coded_image(
     the lowest sum of squared error and weighted bits, those of the weights included.
     """
     network = model.network()
-    parts = _parts(network)
-    trained = {name: network.parameters[name].data.copy() for name in {p.name for p in parts}}
-    objective = _objective(task, network.to(device, "float32"), device)
-    wanted = "cuda" if device.kind == "gpu" else "cpu"
-    engine = make_latent_engine(wanted, "auto", objective, device, threads)
-    try:
-        before_db = PSNR_DB.of_mean_error(engine.evaluate()[0])
-        for part in parts:
-            _round_part(network, trained, part)
-        for part in parts:
-            _search(part, network, trained, objective, engine.evaluate)
-        if target_db := task.training.target_psnr_db:
-            least_db = min(target_db, before_db) - _LARGEST_LOSS_DB
-            while PSNR_DB.of_mean_error(engine.evaluate()[0]) < least_db:
-                if not (coarse := [part for part in parts if part.can_be_finer]):
-                    break
-                for part in coarse:
-                    part.bits += 1
-                    _round_part(network, trained, part)
-    finally:
-        engine.close()
-    return _assembled(network, model, parts)
-
-
-def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
-    """Return the coded image of a network during its training.
-
-    Nothing is searched: weights have the steps of those in the `finished` file of the training.
-    """
-    network = model.network()
-    layers: dict[str, Layer] = dict(zip(_LAYERS, finished.layers, strict=True))
-    parts = _parts(network)
-    trained = {part.name: network.parameters[part.name].data.copy() for part in parts}
-    for part in parts:
-        layer = layers[part.name]
-        part.bits = layer.bias_bits if part.columns == _BIASES else layer.weight_bits
-        _round_part(network, trained, part)
-    return _assembled(network, model, parts)
-
-
-def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsObjective:
-    return task.objective(
-        network,
+    rounding = _RoundedNetwork(network)
+    objective = task.objective(
+        network.to(device, "float32"),
         optimizer=make_optimizer("adam", network.parameters),
         schedule=Schedule("constant", 0.0, 0.0, 1),
         loss="mse",
@@ -113,51 +70,128 @@ def _objective(task: BitsTask, network: LatentNetwork, device: Device) -> BitsOb
         device=device,
         dtype="float32",
     )
+    wanted = "cuda" if device.kind == "gpu" else "cpu"
+    engine = make_latent_engine(wanted, "auto", objective, device, threads)
+    try:
+        before_db = PSNR_DB.of_mean_error(engine.evaluate()[0])
+        for part in rounding.parts:
+            rounding.round(part)
+        for part in rounding.parts:
+            rounding.search(part, objective, engine.evaluate)
+        if target_db := task.training.target_psnr_db:
+            least_db = min(target_db, before_db) - _LARGEST_LOSS_DB
+            while PSNR_DB.of_mean_error(engine.evaluate()[0]) < least_db:
+                if not (coarse := [p for p in rounding.parts if p.bits < p.most_bits]):
+                    break
+                for part in coarse:
+                    part.bits += 1
+                    rounding.round(part)
+    finally:
+        engine.close()
+    return rounding.coded_image(model)
+
+
+def coded_snapshot(model: BitsModel, finished: CodedImage) -> CodedImage:
+    """Return the coded image of a network during its training.
+
+    Nothing is searched: weights have the steps of those in the `finished` file of the training.
+    """
+    rounding = _RoundedNetwork(model.network())
+    layers: dict[str, Layer] = dict(zip(_LAYERS, finished.layers, strict=True))
+    for part in rounding.parts:
+        layer = layers[part.name]
+        part.bits = layer.bias_bits if part.columns == _BIASES else layer.weight_bits
+        rounding.round(part)
+    return rounding.coded_image(model)
+
+
+class _RoundedNetwork:
+    """A network whose weights are rounded in parts, and the trained weights."""
+
+    def __init__(self, network: LatentNetwork) -> None:
+        self._network, self.parts = network, _parts(network)
+        self._trained = {name: network.parameters[name].data.copy() for name in _LAYERS}
+
+    def round(self, part: _Part) -> None:
+        """Replace a part of the network's weights by rounded ones; raise the step if sums could
+        overflow."""
+        given = self._trained[part.name][:, part.columns] * part.unit
+        while True:
+            integers = _integers(given, part)
+            sums = abs(integers).sum(axis=1).max() if part.columns != _BIASES else 0
+            largest = abs(given).max() * 2.0**part.bits
+            if (sums < 1 << 15 and largest <= LARGEST_WEIGHT) or part.bits == 0:
+                break
+            part.bits -= 1
+            part.most_bits = part.bits
+        target = self._network.parameters[part.name].data
+        rounded = (integers / (part.unit * 2.0**part.bits)).astype(np.float32)
+        target[:, part.columns] = namespace_of(target).asarray(rounded)
+
+    def search(
+        self, part: _Part, objective: BitsObjective, evaluate: Callable[[], tuple[float, float]]
+    ) -> None:
+        """Find the step of a part, from fine to coarse, until the cost has risen twice in a row."""
+        given = self._trained[part.name][:, part.columns] * part.unit
+        best_bits, best_cost, rises = part.bits, math.inf, 0
+        for bits in range(min(part.bits, part.most_bits), _COARSEST_BITS - 1, -1):
+            part.bits = bits
+            self.round(part)
+            error, bits_per_pixel = evaluate()
+            own = _bits_of(_integers(given, part)) / objective.pixels
+            cost = error + objective.bit_weight * (bits_per_pixel + own)
+            if cost < best_cost:
+                best_bits, best_cost, rises = bits, cost, 0
+            else:
+                rises += 1
+                if rises == 2:
+                    break
+        part.bits = best_bits
+        self.round(part)
+
+    def coded_image(self, model: BitsModel) -> CodedImage:
+        """Return the image of whole latents and of the rounded weights."""
+        network, found = self._network, {}
+        for part in self.parts:
+            given = to_host(network.parameters[part.name].data)[:, part.columns] * part.unit
+            integers = _integers(given, part).astype(np.int32)
+            found[part.name, part.columns == _BIASES] = integers, part.bits
+        layers, nothing = [], (np.empty((0, FILTER_TAPS), np.int32), 0)
+        for name in _LAYERS:
+            weights, bits = found.get((name, False), nothing)
+            bias, bias_bits = found.get((name, True), (nothing[0], 0))
+            layers.append(Layer(weights, bias.ravel(), bits, min(bias_bits, VALUE_BITS + bits)))
+        latents = [
+            np.clip(np.rint(LATENT_SCALE * to_host(grid.data)), -64, 63).astype(np.int8)
+            for grid in network.latents
+        ]
+        sizes = model.height, model.width, network.channels
+        return CodedImage(*sizes, latents, layers[:3], *layers[3:])
 
 
 def _parts(network: LatentNetwork) -> list[_Part]:
     """List the parts; the most important, whose errors others depend on, are searched last."""
-    grids, hidden = network.grids, network.hidden
-    last, all_but_last = _BIASES, slice(None, -1)
     one = np.ones(1, np.float32)
     # the network has sums of surroundings where the file has means
-    counts = [*[1] * grids, *(len(offsets) for offsets in SURROUNDINGS)]
+    counts = [*[1] * network.grids, *(len(offsets) for offsets in SURROUNDINGS)]
     of_inputs = INPUT_SCALE * np.array(counts, np.float32)
-    to_hidden = _HIDDEN_SCALE * of_inputs
-    of_hidden = np.full(hidden, WHITE / _HIDDEN_SCALE, np.float32)
-    of_output = np.concatenate([of_hidden, WHITE * of_inputs])
+    of_hidden = np.full(network.hidden, WHITE / _HIDDEN_SCALE, np.float32)
+    units = {
+        **dict.fromkeys(_LAYERS[:3], (one, one)),
+        "hidden": (_HIDDEN_SCALE * of_inputs, _HIDDEN_SCALE * one),
+        "output": (np.concatenate([of_hidden, WHITE * of_inputs]), WHITE * one),
+    }
     parts = []
-    for name in _LAYERS[:3]:
-        parts += [_Part(name, all_but_last, one, 9), _Part(name, last, one, 8)]
-    return [
-        *parts,
-        *([_Part("filters", slice(None), one, 11)] if grids > 1 else []),
-        _Part("hidden", all_but_last, to_hidden, 9),
-        _Part("hidden", last, _HIDDEN_SCALE * one, 8),
-        _Part("output", all_but_last, of_output, 9),
-        _Part("output", last, WHITE * one, 8),
-    ]
+    for name, (of_weights, of_biases) in units.items():
+        if name == "hidden" and network.grids > 1:
+            parts.append(_Part("filters", slice(None), one, 11))
+        parts.append(_Part(name, slice(None, -1), of_weights, 9))
+        parts.append(_Part(name, _BIASES, of_biases, 8))
+    return parts
 
 
-def _integers(matrix: np.ndarray, part: _Part) -> np.ndarray:
-    numbers = matrix[:, part.columns] * part.unit * 2.0**part.bits
-    return np.clip(np.rint(numbers), -LARGEST_WEIGHT, LARGEST_WEIGHT)
-
-
-def _round_part(network: LatentNetwork, trained: dict[str, np.ndarray], part: _Part) -> None:
-    """Replace a part of the network's weights by rounded ones; raise the step if they overflow."""
-    given = trained[part.name]
-    while True:
-        integers = _integers(given, part)
-        sums = abs(integers).sum(axis=1).max() if part.columns != _BIASES else 0
-        largest = abs(given[:, part.columns] * part.unit).max() * 2.0**part.bits
-        if (sums < 1 << 15 and largest <= LARGEST_WEIGHT) or part.bits == 0:
-            break
-        part.bits -= 1
-        part.most_bits = part.bits
-    target = network.parameters[part.name].data
-    rounded = (integers / (part.unit * 2.0**part.bits)).astype(np.float32)
-    target[:, part.columns] = namespace_of(target).asarray(rounded)
+def _integers(given: np.ndarray, part: _Part) -> np.ndarray:
+    return np.clip(np.rint(given * 2.0**part.bits), -LARGEST_WEIGHT, LARGEST_WEIGHT)
 
 
 def _bits_of(integers: np.ndarray) -> float:
@@ -168,61 +202,3 @@ def _bits_of(integers: np.ndarray) -> float:
     ratio = (math.sqrt(1 + mean * mean) - 1) / mean
     count = math.log2((1 + ratio) / (1 - ratio))
     return integers.size * (count - mean * math.log2(ratio))
-
-
-def _search(
-    part: _Part,
-    network: LatentNetwork,
-    trained: dict[str, np.ndarray],
-    objective: BitsObjective,
-    evaluate: Callable[[], tuple[float, float]],
-) -> None:
-    """Find the step of a part, from fine to coarse, until the cost has risen twice in a row."""
-    weight = objective.bit_weight
-    best_bits, best_cost, rises = part.bits, math.inf, 0
-    for bits in range(min(part.bits, part.most_bits), _COARSEST_BITS - 1, -1):
-        part.bits = bits
-        _round_part(network, trained, part)
-        error, bits_per_pixel = evaluate()
-        own = _bits_of(_integers(trained[part.name], part)) / objective.pixels
-        cost = error + weight * (bits_per_pixel + own)
-        if cost < best_cost:
-            best_bits, best_cost, rises = bits, cost, 0
-        else:
-            rises += 1
-            if rises == 2:
-                break
-    part.bits = best_bits
-    _round_part(network, trained, part)
-
-
-def _assembled(network: LatentNetwork, model: BitsModel, parts: Sequence[_Part]) -> CodedImage:
-    found = {}
-    for part in parts:
-        matrix = to_host(network.parameters[part.name].data)
-        found[part.name, part.columns == _BIASES] = (
-            _integers(matrix, part).astype(np.int32),
-            part.bits,
-        )
-    nothing = np.empty(0, np.int32)
-
-    def layer(name: str) -> Layer:
-        weights, bits = found[name, False]
-        bias, bias_bits = found[name, True]
-        return Layer(weights, bias.ravel(), bits, min(bias_bits, VALUE_BITS + bits))
-
-    taps, bits = found.get(("filters", False), (np.empty((0, 4), np.int32), 0))
-    latents = [
-        np.clip(np.rint(LATENT_SCALE * to_host(grid.data)), -64, 63).astype(np.int8)
-        for grid in network.latents
-    ]
-    return CodedImage(
-        model.height,
-        model.width,
-        network.channels,
-        latents,
-        [layer(name) for name in _LAYERS[:3]],
-        Layer(taps, nothing, bits, 0),
-        layer("hidden"),
-        layer("output"),
-    )
