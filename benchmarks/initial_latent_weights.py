@@ -20,9 +20,9 @@ from neuralfield.engines import make_latent_engine
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import Device, select_device, to_host
-from neuralfield.tasks.bits.bits_model import BitsSettings
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
+from neuralfield.tasks.bits.latent_network import USUAL_HIDDEN, LatentNetwork
 
 SIDE_PX = 256
 LAMBDAS = (1e-3, 3e-4, 4e-3, 1e-3, 2e-3, 1e-3)
@@ -75,9 +75,9 @@ def _parts(path: Path) -> list[np.ndarray]:
 
 def _objective(values: np.ndarray, bit_weight: float, steps: int, device: Device) -> BitsObjective:
     training = BitsTraining(steps=steps, bit_weight=bit_weight, minimum_learning_rate=3e-4)
-    task = BitsTask(values, "rgb", BitsSettings(), training)
+    task = BitsTask(values, "rgb", USUAL_HIDDEN, training)
     network = task.fresh_network()
-    network.sample_weights(np.random.default_rng(0))  # the same in all networks
+    _sample_weights(network)
     network.parameters["output"].data[:, -1] = values.mean(axis=(0, 1))
     network.to(device, "float32")
     return task.objective(
@@ -89,6 +89,24 @@ def _objective(values: np.ndarray, bit_weight: float, steps: int, device: Device
         device=device,
         dtype="float32",
     )
+
+
+def _sample_weights(network: LatentNetwork) -> None:
+    """Set random initial weights, the same in all networks, with cubic B-splines as filters."""
+    normal, inputs = np.random.default_rng(0).normal, network.parameters["rate.0"].shape[0]
+    matrices = {name: tensor.data for name, tensor in network.parameters.items()}
+    grids, hidden = network.grids, network.hidden
+    for name, gain in (("rate.0", 0.5), ("rate.1", 0.5), ("rate.2", 0.1)):
+        matrix = matrices[name]
+        matrix[:] = 0
+        matrix[:, :-1] = normal(0, gain / inputs**0.5, (len(matrix), inputs))
+    matrices["rate.2"][1, -1] = -2.0  # logarithm of the first scale
+    matrices["filters"][:] = [1 / 384, 121 / 384, 235 / 384, 27 / 384]
+    matrices["hidden"][:] = matrices["output"][:] = 0
+    matrices["hidden"][:, :grids] = normal(0, grids**-0.5, (hidden, grids))
+    output = matrices["output"]
+    output[:, :hidden] = normal(0, 0.5 / hidden**0.5, (len(output), hidden))
+    output[:, hidden : hidden + grids] = normal(0, 0.3 / grids**0.5, (len(output), grids))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 SHAPES = [(37, 53), (1, 1), (2, 3), (5, 130), (70, 5)]
-KINDS = [("rgb", 10), ("grey", 48), ("rgba", 17), ("rgb", 64)]
+KINDS = [("rgb", 10), ("grey", 48), ("rgba", 17), ("rgb", 48)]
 
 
 @pytest.fixture(scope="module")

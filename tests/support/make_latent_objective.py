@@ -5,7 +5,6 @@ import numpy as np
 from neuralfield.nn.optimizers import make_optimizer
 from neuralfield.nn.schedules import Schedule
 from neuralfield.system.device import HOST
-from neuralfield.tasks.bits.bits_model import BitsSettings
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 
 STEPS = 100
@@ -16,7 +15,7 @@ def make_latent_objective(dtype, height=37, width=53, mode="rgb", hidden=10, dev
     random = np.random.default_rng(0)
     values = random.random((height, width, channels)).astype(np.float32)
     training = BitsTraining(steps=STEPS, bit_weight=1e-2)
-    task = BitsTask(values, mode, BitsSettings(hidden=hidden), training)
+    task = BitsTask(values, mode, hidden, training)
     network = task.fresh_network()
     for tensor in network.parameters.values():
         tensor.data += 0.06 * random.standard_normal(tensor.shape)

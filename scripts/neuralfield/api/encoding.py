@@ -13,7 +13,6 @@ from neuralfield.api.arguments import (
 from neuralfield.api.encoder import USUAL_LAMBDA, EncodedImage, Encoder, execution_on
 from neuralfield.api.image_tiles import opened_tiles
 from neuralfield.api.run_training import Callback
-from neuralfield.api.tiled_encoder import TiledEncoder
 from neuralfield.coding.tiles import MAX_MEGAPIXELS
 from neuralfield.system.errors import ConfigError
 from neuralfield.tasks.bits.bits_task import BitsTraining
@@ -126,11 +125,7 @@ def encode(
     where = None if folder is None else require_path("folder", folder)
     how = execution_on(device, plain(threads)), where, {"callback": callback, "progress": progress}
     with opened_tiles(image, plain(tile), mode, max_megapixels, where) as (tiling, values_of):
-        encoder: Encoder | TiledEncoder
-        if tiling.count == 1:
-            encoder = Encoder(values_of(tiling.tile(0, 0)), training, *how)
-        else:
-            encoder = TiledEncoder(tiling, values_of, training, *how)
+        encoder = Encoder(tiling, values_of, training, *how)
         if seconds is not None:
             encoder = encoder.timed(seconds, is_steered=bool({*given} - {"lambda_"}))
         if "psnr_db" in given:

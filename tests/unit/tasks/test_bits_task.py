@@ -9,7 +9,7 @@ from neuralfield.coding.decoding import pixels_of
 from neuralfield.coding.nfz import from_bytes, to_bytes
 from neuralfield.images.metrics import psnr_db
 from neuralfield.system.errors import CheckpointError
-from neuralfield.tasks.bits.bits_model import BitsModel, BitsSettings
+from neuralfield.tasks.bits.bits_model import BitsModel
 from neuralfield.tasks.bits.bits_task import BitsTask, BitsTraining
 from neuralfield.training.coding import coded_image, coded_snapshot
 from neuralfield.training.history import read_history
@@ -20,7 +20,7 @@ SMALL = {"steps": 40, "snapshots": 3, "bit_weight": 2e-3}
 def make_task(width=40, height=24, mode="rgb", **training):
     channels = {"grey": 1, "rgb": 3, "rgba": 4}[mode]
     values = test_fit.image(width, height, channels)
-    return BitsTask(values, mode, BitsSettings(hidden=8), BitsTraining(**SMALL | training))
+    return BitsTask(values, mode, 8, BitsTraining(**SMALL | training))
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path):
@@ -64,6 +64,6 @@ def test_a_file_of_too_few_latents_is_refused(tmp_path):
     task = make_task()
     model = task.model
     arrays = {"latents.0": np.zeros((2, 2), np.float32)}
-    type(model)(model.settings, 40, 24, "rgb", arrays).write(tmp_path / "model.safetensors")
+    type(model)(model.hidden, 40, 24, "rgb", arrays).write(tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match="fewer latents than pixels"):
         BitsModel.load(tmp_path / "model.safetensors")

@@ -10,7 +10,7 @@ import numpy as np
 from neuralfield.images import image_digest
 from neuralfield.nn.sampling import Batches
 from neuralfield.system.settings import setting
-from neuralfield.tasks.bits.bits_model import BitsModel, BitsSettings
+from neuralfield.tasks.bits.bits_model import BitsModel
 from neuralfield.tasks.bits.bits_objective import BitsObjective
 from neuralfield.tasks.bits.latent_network import LatentNetwork
 from neuralfield.tasks.task import PSNR_DB, Measure, Shared, Task
@@ -62,7 +62,7 @@ class BitsTask(Task):
 
     values: np.ndarray  # float32, shape (height, width, channels); the image, in [0, 1]
     mode: str  # "grey", "rgb" or "rgba"
-    network: BitsSettings
+    hidden: int  # values of the synthesis
     training: BitsTraining
 
     @property
@@ -72,12 +72,11 @@ class BitsTask(Task):
     @cached_property
     def model(self) -> BitsModel:
         height, width, _ = self.values.shape
-        return BitsModel(self.network, width, height, self.mode, {})
+        return BitsModel(self.hidden, width, height, self.mode, {})
 
     def fresh_network(self) -> LatentNetwork:
         network = self.model.fresh_network()
-        mean = self.values.mean(axis=(0, 1), dtype=np.float64)
-        network.initialise(mean, np.random.default_rng(self.training.random_seed))
+        network.initialise(self.values.mean(axis=(0, 1), dtype=np.float64))
         network.bit_weight[:] = self.training.bit_weight
         return network
 
@@ -100,7 +99,7 @@ class BitsTask(Task):
 
     def identity(self) -> list[Any]:
         digest = hashlib.sha256(np.ascontiguousarray(self.values).data).hexdigest()
-        return ["bits", self.network.hidden, self.mode, list(self.values.shape), digest]
+        return ["bits", self.hidden, self.mode, list(self.values.shape), digest]
 
     def record(self) -> dict[str, Any]:
         return {"picture": self.image}

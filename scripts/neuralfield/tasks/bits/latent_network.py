@@ -4,18 +4,18 @@ The functions are those of `neuralfield.coding.coded_image.CodedImage`, in float
 latents that are not yet whole. A matrix has one row for each output, and biases in the last column.
 """
 
-import math
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from neuralfield.coding.context import (
-    FEATURES,
     INPUTS,
     MOST_GRIDS,
     NEIGHBOURS,
     SURROUNDINGS,
+    coarse_features,
     grid_shapes,
     usual_grids,
 )
@@ -36,10 +36,9 @@ PROBABILITY_FLOOR = 2.0**-16
 """What every probability is increased by, as in the coder, in which no latent is impossible."""
 
 USUAL_HIDDEN = 48
-"""Number of hidden values of the synthesis for which there are trained initial weights."""
+"""The largest number of hidden values of the synthesis: there are so many initial weights."""
 
 LEAST_LOG_SCALE, LARGEST_LOG_SCALE = -6.0, 7.0
-_FIRST_LOG_SCALE = -2.0
 
 
 class LatentNetwork(Network[Linear]):
@@ -78,57 +77,31 @@ class LatentNetwork(Network[Linear]):
     def latents(self) -> list[Tensor]:
         return [self._tensors[f"latents.{k}"] for k in range(self.grids)]
 
-    def initialise(self, mean: np.ndarray, generator: np.random.Generator) -> None:
+    def initialise(self, mean: np.ndarray) -> None:
         """Set the initial weights; latents are zeros, and all pixels are `mean`.
 
-        Networks of up to the usual width start with weights that were trained on other photographs
-        (see `benchmarks/initial_latent_weights.py`), which helps short trainings most.
-        """
-        of = self._tensors
-        if self.hidden <= USUAL_HIDDEN:
-            self._load_initial()
-        else:
-            self.sample_weights(generator)
-        output, hidden = of["output"].data, self.hidden
-        output[:, -1] = mean - output[:, :hidden] @ np.maximum(of["hidden"].data[:, -1], 0)
-
-    def _load_initial(self) -> None:
-        """Load weights for 3 channels and 7 grids; other images use some of them, or their mean.
-
-        Of hidden values, those with the largest products of weights are used.
+        The networks start with weights that were trained on other photographs (see
+        `benchmarks/initial_latent_weights.py`), which helps short trainings most. There are weights
+        for 3 channels and 7 grids; other images use some of them, or their mean, and those hidden
+        values with the largest products of weights.
         """
         stored = read_json(Path(__file__).with_name("initial_weights.json"))
         found = {name: np.array(rows, np.float16).astype(float) for name, rows in stored.items()}
-        grids, hidden, output = self.grids, found["hidden"], found["output"]
+        hidden, output = found["hidden"], found["output"]
         sizes = np.linalg.norm(hidden, axis=1)
         sizes *= np.linalg.norm(output[:, : len(hidden)], axis=0)
         used = np.sort(np.argsort(-sizes, kind="stable")[: self.hidden])
-        found["hidden"] = hidden[used]
-        found["output"] = np.concatenate([output[:, used], output[:, len(hidden) :]], axis=1)
-        found["filters"] = found["filters"][: grids - 1]
-        for name, before in (("hidden", 0), ("output", self.hidden)):
-            columns = found[name].shape[1]
-            kept = [*range(before + grids), *range(before + MOST_GRIDS, columns)]
-            found[name] = found[name][:, kept]
+        inputs = np.r_[: self.grids, MOST_GRIDS : hidden.shape[1]]
+        found["filters"] = found["filters"][: self.grids - 1]
+        found["hidden"] = hidden[np.ix_(used, inputs)]
+        output = output[:, np.r_[used, len(hidden) + inputs]]
         if self.channels != 3:
-            mean = found["output"].mean(axis=0)
-            found["output"] = np.tile(mean, (self.channels, 1))
+            output = np.tile(output.mean(axis=0), (self.channels, 1))
+        bias = found["hidden"][:, -1]
+        output[:, -1] = mean - output[:, : self.hidden] @ np.maximum(bias, 0)
+        found["output"] = output
         for name, array in found.items():
             self._tensors[name].data[:] = array
-
-    def sample_weights(self, generator: np.random.Generator) -> None:
-        """Set random initial weights, with a smooth interpolation as filters."""
-        normal, of, grids, hidden = generator.normal, self._tensors, self.grids, self.hidden
-        of["rate.0"].data[:, :-1] = normal(0, 0.5 / math.sqrt(INPUTS), (INPUTS, INPUTS))
-        of["rate.1"].data[:, :-1] = normal(0, 0.5 / math.sqrt(INPUTS), (INPUTS, INPUTS))
-        of["rate.2"].data[:, :-1] = normal(0, 0.1 / math.sqrt(INPUTS), (2, INPUTS))
-        of["rate.2"].data[1, -1] = _FIRST_LOG_SCALE
-        of["filters"].data[:] = [_spline(distance) for distance in (1.75, 0.75, 0.25, 1.25)]
-        of["hidden"].data[:, :grids] = normal(0, 1 / math.sqrt(grids), (hidden, grids))
-        output = of["output"].data
-        output[:, :hidden] = normal(0, 0.5 / math.sqrt(hidden), (self.channels, hidden))
-        latents = slice(hidden, hidden + grids)
-        output[:, latents] = normal(0, 0.3 / math.sqrt(grids), (self.channels, grids))
 
     def pixels(self, latents: list[Tensor]) -> Tensor:
         """Compute all pixels from latents, shape (height * width, channels)."""
@@ -191,35 +164,28 @@ class LatentNetwork(Network[Linear]):
     def _around(self) -> list[Array]:
         """For each input of `SURROUNDINGS`, the indices (latents, offsets) in the finest grid."""
         rows, columns = self.shapes[0]
-        y, x = (part.reshape(-1, 1) for part in np.indices((rows, columns)))
-        found = []
-        for offsets in SURROUNDINGS:
-            down, across = np.array(offsets).T
-            near_y, near_x = np.clip(y + down, 0, rows - 1), np.clip(x + across, 0, columns - 1)
-            found.append(near_y * columns + near_x)
-        return found
+        padded = np.pad(np.arange(rows * columns).reshape(rows, columns), 2, "edge")
+        windows = sliding_window_view(padded, (rows, columns))
+        return [
+            np.stack([windows[2 + y, 2 + x].ravel() for y, x in offsets], axis=1)
+            for offsets in SURROUNDINGS
+        ]
 
     @cached_property
     def _context(self) -> tuple[Array, Array]:
         """The indices of the rate model's inputs among all latents, and whether there are such."""
-        starts = np.cumsum([0, *(rows * columns for rows, columns in self.shapes)])
+        starts = np.cumsum([1, *(rows * columns for rows, columns in self.shapes)])
+        grids = [
+            np.arange(start, end).reshape(shape)
+            for start, end, shape in zip(starts, starts[1:], self.shapes, strict=False)
+        ]
         parts = []
-        for k, (rows, columns) in enumerate(self.shapes):
-            y, x = (part.ravel() for part in np.indices((rows, columns)))
-            index = np.full((y.size, INPUTS), -1)
-            for i, (down, across) in enumerate(NEIGHBOURS):
-                near_y, near_x = y + down, x + across
-                inside = (near_y >= 0) & (near_x >= 0) & (near_x < columns)
-                index[:, i] = np.where(inside, starts[k] + near_y * columns + near_x, -1)
-            for up in range(1, FEATURES + 1):
-                if k + up < len(self.shapes):
-                    wide = self.shapes[k + up][1]
-                    index[:, len(NEIGHBOURS) + up - 1] = (
-                        starts[k + up] + (y >> up) * wide + (x >> up)
-                    )
-            parts.append(index)
+        for k, grid in enumerate(grids):
+            windows = sliding_window_view(np.pad(grid, 3), grid.shape)
+            near = [windows[3 + y, 3 + x] for y, x in NEIGHBOURS]
+            parts.append(np.stack([*near, *coarse_features(grids, k)], -1).reshape(-1, INPUTS))
         index = np.concatenate(parts)
-        return np.maximum(index, 0), index >= 0
+        return np.maximum(index - 1, 0), index > 0
 
 
 def _tap_places(length: int, coarse: int) -> Array:
@@ -227,10 +193,3 @@ def _tap_places(length: int, coarse: int) -> Array:
     place, tap = np.arange(length)[:, None], np.arange(4)[None]
     offsets = np.where(place & 1, 2 - tap, tap - 2)
     return np.clip((place >> 1) + offsets, 0, coarse - 1)
-
-
-def _spline(distance: float) -> float:
-    """Return the cubic B-spline at a distance."""
-    if distance <= 1:
-        return 2 / 3 - distance**2 + distance**3 / 2
-    return (2 - distance) ** 3 / 6
