@@ -93,12 +93,12 @@ def to_bytes(image: CodedImage) -> bytes:
     return bytes(content) + struct.pack("<I", zlib.crc32(content))
 
 
-LatentReader = Callable[[list[np.ndarray], Sequence[Layer], Sequence[int], Symbols], None]
+LatentReader = Callable[[Sequence[np.ndarray], Sequence[Layer], Sequence[int], Symbols], None]
 """Decodes the latents of all grids, given the rate model and the largest latent of each grid."""
 
 
 def read_latents(
-    latents: list[np.ndarray], rate: Sequence[Layer], largest: Sequence[int], symbols: Symbols
+    latents: Sequence[np.ndarray], rate: Sequence[Layer], largest: Sequence[int], symbols: Symbols
 ) -> None:
     """Decode the latents of all grids on the CPU."""
     for k in reversed(range(len(latents))):

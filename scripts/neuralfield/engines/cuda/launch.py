@@ -27,6 +27,11 @@ class Launch:
         self.kernel(self.grid, (self.threads,), arguments, shared_mem=self.shared_bytes)
 
 
+def blocks_for(count: int) -> int:
+    """Return the number of blocks whose threads treat one element each."""
+    return -(-count // THREADS)
+
+
 def compute_capability(device: Device) -> int:
     """Return the current GPU's compute capability; 90 is 9.0."""
     return int(device.xp.cuda.Device().compute_capability)

@@ -3,7 +3,7 @@
 //
 // Constants: those of grids.cuh, and WAVE_STEP, MEAN_FACTORS (256 by the number of latents of each
 // mean around a pixel), LARGEST_VALUE, VALUE_BITS, LARGEST_MEAN, LEAST_SCALE, LARGEST_SCALE, LANES
-// (states of the range coder, at most 32).
+// (states of the range coder, at most 16).
 
 #include "grids.cuh"
 
@@ -91,16 +91,8 @@ __device__ __forceinline__ int value_at(const Expected& expected, const Distribu
     return value;
 }
 
-// Returns byte `place` of those that the lanes of a warp hold, one or two each.
-__device__ __forceinline__ unsigned shuffled(unsigned near, unsigned far, int place) {
-    const unsigned found = __shfl_sync(~0u, near, place % WARP);
-    if (LANES <= 16) return found;
-    const unsigned from_far = __shfl_sync(~0u, far, place % WARP);
-    return place < WARP ? found : from_far;
-}
-
 // Decodes all grids, the coarsest first. `weights` are those of the three layers of the rate model,
-// in rows of ROW. The stream is followed by 2 WARP zeros. Recent waves are kept in `ring`, or if it
+// in rows of ROW. The stream is followed by WARP zeros. Recent waves are kept in `ring`, or if it
 // is null, in shared memory. `cursor` has the number of symbols so far, that of bytes, and whether
 // bytes are missing. One block: the time is that of one wave after another.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -199,8 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     for (int round = 0; round < rounds; ++round, j += LANES) {
                         const Expected mine = next;
                         next = expected[min(j + LANES, count - 1)];
-                        // no round reads more bytes than these
-                        const unsigned near = at[lane], far = LANES > 16 ? at[WARP + lane] : 0;
+                        const unsigned byte = at[lane];  // no round reads more than WARP
                         int needed = 0;
                         if (lane < LANES && j >= 0 && j < count) {
                             int low, high;
@@ -212,8 +203,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         const unsigned some = __ballot_sync(~0u, needed > 0);
                         const unsigned more = __ballot_sync(~0u, needed > 1);
                         const int place = __popc(some & before) + __popc(more & before);
-                        const unsigned one = shuffled(near, far, place);
-                        const unsigned two = shuffled(near, far, place + 1);
+                        const unsigned one = __shfl_sync(~0u, byte, place % WARP);
+                        const unsigned two = __shfl_sync(~0u, byte, (place + 1) % WARP);
                         if (needed > 0) state = state << 8 | one;
                         if (needed > 1) state = state << 8 | two;
                         at += __popc(some) + __popc(more);

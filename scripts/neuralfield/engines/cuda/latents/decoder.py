@@ -8,15 +8,15 @@ from neuralfield.coding.coded_image import LARGEST_VALUE, VALUE_BITS, CodedImage
 from neuralfield.coding.context import INPUTS, SURROUNDINGS, WAVE_STEP
 from neuralfield.coding.decoding import Symbols
 from neuralfield.coding.laplace import LARGEST_MEAN, LARGEST_SCALE, LEAST_SCALE, TABLES
-from neuralfield.engines.cuda.latents.latent_arrays import blocks_for
+from neuralfield.coding.nfz import read_latents
 from neuralfield.engines.cuda.latents.layout import shared_constants
-from neuralfield.engines.cuda.launch import THREADS
+from neuralfield.engines.cuda.launch import THREADS, blocks_for
 from neuralfield.engines.cuda.source import Module, compile_module
 from neuralfield.system.device import Array, Device
 
-_ROW, _RING, _PAD, _BYTES_AFTER = 20, 16, 4, 64
+_ROW, _RING, _PAD, _BYTES_AFTER, _MOST_STATES = 20, 16, 4, 32, 16
 """Numbers of a row of weights, waves that are kept, zeros around them, and zeros after the stream;
-see ``decode.cu``."""
+see ``decode.cu``. Streams of more states, which no encoder writes, are read on the CPU."""
 
 _MOST_SHARED_BYTES = 24 << 10
 """Beside the static shared memory, within the 48 KiB of every GPU."""
@@ -39,6 +39,8 @@ class CudaDecoder:
         symbols: Symbols,
     ) -> None:
         """Decode the latents of all grids, which are overwritten, from a stream."""
+        if symbols.states.size > _MOST_STATES:
+            return read_latents(latents, rate, largest, symbols)
         starts = np.cumsum([0, *(grid.size for grid in latents)])
         grids = [(*latents[k].shape, largest[k], starts[k]) for k in range(len(latents))]
         weights = np.zeros((2 * INPUTS + 2, _ROW), np.int32)
