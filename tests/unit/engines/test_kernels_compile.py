@@ -9,8 +9,7 @@ from make_latent_objective import make_latent_objective
 from make_objective import SIREN, make_objective
 
 from neuralfield.engines.cuda.latents.decoder import decoder_module
-from neuralfield.engines.cuda.latents.latent_arrays import LatentArrays
-from neuralfield.engines.cuda.latents.latent_launches import make_launches
+from neuralfield.engines.cuda.latents.latent_kernels import LatentKernels
 from neuralfield.rendering import gpu_resampling
 from neuralfield.rendering.gpu_patches import GpuPatches
 
@@ -98,9 +97,8 @@ def test_the_kernels_that_refine_an_image_compile(monkeypatch, capability):
 def test_the_kernels_of_coded_images_compile(monkeypatch, capability):
     objective = make_latent_objective("float32", 40, 50, "rgba", hidden=17)
     with recorded_kernels(monkeypatch, capability) as (device, texts):
-        arrays = LatentArrays(objective, device)
-        make_launches(arrays, objective, np.zeros(2), np.zeros(2))
+        LatentKernels(objective, device, np.zeros(2))
         for name in ("decode", "enlarge", "synthesise"):
-            decoder_module(5, 17, 4, 32).get_function(name)
+            decoder_module(5, 17, 4, 4).get_function(name)
     assert len(texts) == 5
     assert compile_all(texts, capability) == []

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from neuralfield.engines.cuda import recorded_engine
-from neuralfield.engines.cuda.latents.latent_arrays import (
+from neuralfield.engines.cuda.latents.latent_kernels import (
+    ERROR_SCALE,
     MOST_STEPS,
     STEP,
-    LatentArrays,
+    LatentKernels,
     memory_bytes,
 )
-from neuralfield.engines.cuda.latents.latent_launches import ERROR_SCALE, make_launches
 from neuralfield.engines.cuda.launch import Launch, compute_capability
 from neuralfield.engines.cuda.recorded_steps import RecordedSteps, named_range
 from neuralfield.engines.cuda.source import compiled_together
@@ -50,10 +50,8 @@ class CudaLatentEngine:
         self.totals = device.xp.zeros(2)
         self._chunk = 1
         with recorded_engine.made_in_memory(objective, device, memory_bytes(objective), _REMEDY):
-            self._arrays = LatentArrays(objective, device)
             with named_range(self._cuda, "compile"), compiled_together(device):
-                unused = device.xp.zeros(2)
-                self._launches = make_launches(self._arrays, objective, self.totals, unused)
+                self._kernels = LatentKernels(objective, device, self.totals)
             self._side = self._cuda.Stream(non_blocking=True)
             self._fork, self._join = (self._cuda.Event(disable_timing=True) for _ in range(2))
             device.synchronize()
@@ -77,20 +75,24 @@ class CudaLatentEngine:
     def evaluate(self) -> tuple[float, float]:
         """Return the mean squared error and the bits per pixel of latents that are rounded."""
         self._device.synchronize()
-        with self._steps.stream as stream:
+        with self._steps.stream:
             self._upload(self._numbers_of(0, 1, Rounding(0, 0)))
             self._launch_forward()
-            self._launches.finish_evaluation()
-            error, bits_per_pixel = self._arrays.found.get(stream=stream)
-        return float(error), float(bits_per_pixel)
+            sums = [float(array.sum()) for array in (self._kernels.squares, self._kernels.bits)]
+        pixels = self.objective.pixels
+        return sums[0] / (pixels * self.objective.network.channels), sums[1] / pixels
 
     def memory_report(self) -> dict[str, int]:
-        return self._arrays.memory_report()
+        return {
+            "parameters": self._kernels.parameters.nbytes,
+            "optimizer": sum(array.nbytes for array in self._kernels.moments),
+            "pass": memory_bytes(self.objective),
+        }
 
     def close(self) -> None:
         """Release the GPU memory of everything except the network and the optimizer."""
         self._steps.close()
-        del self._steps, self._launches, self._arrays
+        del self._steps, self._kernels
         self._device.xp.get_default_memory_pool().free_all_blocks()
 
     def _begin(self, first_step: int) -> None:
@@ -99,8 +101,8 @@ class CudaLatentEngine:
     def _upload(self, numbers: np.ndarray) -> None:
         """Put the numbers of the next steps on the GPU, and go to the first of them."""
         data = numbers.view(np.uint8)
-        self._arrays.steps[: data.size].set(data, self._cuda.get_current_stream())
-        self._arrays.step.fill(0)
+        self._kernels.steps[: data.size].set(data, self._cuda.get_current_stream())
+        self._kernels.step.fill(0)
 
     def _numbers_of(self, first: int, count: int, fixed: Rounding | None = None) -> np.ndarray:
         """Return the structs ``Step`` of steps."""
@@ -123,16 +125,16 @@ class CudaLatentEngine:
 
     def _launch_forward(self) -> None:
         """Compute latents, bits and errors, and the gradients, on two streams."""
-        self._launches.round_latents()
-        with self._beside(self._launches.rate):
-            for launch in self._launches.pixels:
+        self._kernels.round_latents()
+        with self._beside(self._kernels.rate):
+            for launch in self._kernels.pixels:
                 launch()
 
     def _launch_step(self) -> None:
         self._launch_forward()
-        with self._beside(self._launches.update_weights):
-            self._launches.update_latents()
-        self._launches.finish()
+        with self._beside(self._kernels.update_weights):
+            self._kernels.update_latents()
+        self._kernels.finish()
 
     @contextmanager
     def _beside(self, launch: Launch) -> Iterator[None]:

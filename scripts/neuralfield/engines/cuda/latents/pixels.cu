@@ -5,13 +5,11 @@
 // them come in pairs, so that a lane reads the two values that it holds as one word: the enlarged
 // latents of all grids, the sums of latents around, and 1, for biases.
 //
-// Constants: WEIGHTS (of both matrices), BLOCKS, ERROR_SCALE (factor on gradients in fp16).
+// Constants: PIXEL_WEIGHTS (of both matrices), BLOCKS, ERROR_SCALE (factor on gradients in fp16).
 
 #include "grids.cuh"
 #include "products.cuh"
 
-#define THREADS 128
-#define WARPS (THREADS / 32)
 #define TILES ((HIDDEN + 7) / 8)  // of hidden values
 #define COLUMNS (PIXEL_INPUTS + 1)
 #define DEPTH (HIDDEN + COLUMNS)
@@ -49,10 +47,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
            const float* __restrict__ hidden_matrix, const float* __restrict__ output_matrix,
            unsigned int* __restrict__ gradients, float* __restrict__ partials,
            double* __restrict__ all_squares, long long count) {
-    __shared__ float sums_of_block[WEIGHTS];
-    __shared__ double squares_of_warps[WARPS];
+    __shared__ float sums_of_block[PIXEL_WEIGHTS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
+    for (int i = threadIdx.x; i < PIXEL_WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
     __syncthreads();
 
     Factor<INPUT_TILES, TILES> hidden_forward;
@@ -71,9 +68,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     MatrixGradient<TILES, INPUT_TILES> hidden_gradient;
     MatrixGradient<TILES, 1> output_gradient;  // transposed
     MatrixGradient<INPUT_TILES, 1> direct_gradient;
-    hidden_gradient.clear();
-    output_gradient.clear();
-    direct_gradient.clear();
     double squares = 0.0;
     const long long pieces = (count + 15) / 16, per_block = (pieces + BLOCKS - 1) / BLOCKS;
     const long long first = blockIdx.x * per_block, end = min(pieces, first + per_block);
@@ -85,7 +79,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         const Values<INPUT_TILES>& inputs = now.inputs;
         Values<TILES> hidden, of_sums;
         Sums<TILES> sums;
-        sums.clear();
         add_products(sums, inputs, hidden_forward);
         const __half2 zero = __float2half2_rn(0.0f);
 #pragma unroll
@@ -95,7 +88,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
                 hidden.words[j][h] = word_of(__hmax2(
                     __floats2half2_rn(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]), zero));
         Sums<1> out;
-        out.clear();
         add_products(out, hidden, output_forward);
         add_products(out, inputs, direct_forward);
 
@@ -112,16 +104,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
             errors.words[0][h] = packed(ERROR_SCALE * error[0], ERROR_SCALE * error[1]);
         }
 
-        sums.clear();
-        add_products(sums, errors, of_outputs);
+        Sums<TILES> gradient;
+        add_products(gradient, errors, of_outputs);
 #pragma unroll
         for (int j = 0; j < TILES; ++j)
 #pragma unroll
             for (int h = 0; h < 2; ++h)
-                of_sums.words[j][h] = packed(sums.numbers[j][2 * h], sums.numbers[j][2 * h + 1]) &
-                                      __hgt2_mask(halves_of(hidden.words[j][h]), zero);
+                of_sums.words[j][h] =
+                    packed(gradient.numbers[j][2 * h], gradient.numbers[j][2 * h + 1]) &
+                    __hgt2_mask(halves_of(hidden.words[j][h]), zero);
         Sums<INPUT_TILES> of_inputs;
-        of_inputs.clear();
         add_products(of_inputs, of_sums, of_hidden);
         add_products(of_inputs, errors, direct_backward);
 #pragma unroll
@@ -141,9 +133,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         direct_gradient.add(turned_inputs, turned_errors);
     }
 
-    for (int distance = 16; distance > 0; distance /= 2)
-        squares += __shfl_xor_sync(~0u, squares, distance);
-    if (lane == 0) squares_of_warps[warp] = squares;
     float* const output_sums = sums_of_block + HIDDEN * COLUMNS;
     for (int turn = 0; turn < WARPS; ++turn) {
         if (turn == warp) {
@@ -153,11 +142,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS)
-        partials[(long long)blockIdx.x * WEIGHTS + i] = sums_of_block[i];
-    if (threadIdx.x == 0) {
-        double sum = 0.0;
-        for (int i = 0; i < WARPS; ++i) sum += squares_of_warps[i];
-        all_squares[blockIdx.x] = sum;
-    }
+    store_sums(sums_of_block, PIXEL_WEIGHTS, partials, squares, all_squares);
 }

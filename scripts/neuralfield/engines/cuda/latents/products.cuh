@@ -9,6 +9,9 @@
 
 #include "../warp_instructions.cuh"
 
+#define THREADS 128
+#define WARPS (THREADS / 32)
+
 // Word [j][h] has values 8 j + 2 t and 8 j + 2 t + 1 of position g + 8 h.
 template <int TILES>
 struct Values {
@@ -18,14 +21,7 @@ struct Values {
 // Number [j][2 h + i] is value 8 j + 2 t + i of position g + 8 h.
 template <int TILES>
 struct Sums {
-    float numbers[TILES][4];
-
-    __device__ __forceinline__ void clear() {
-#pragma unroll
-        for (int j = 0; j < TILES; ++j)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) numbers[j][i] = 0.0f;
-    }
+    float numbers[TILES][4] = {};
 };
 
 // Word [n][k] has rows 8 k + 2 t and 8 k + 2 t + 1 of column 8 n + g of a right factor.
@@ -127,16 +123,7 @@ __device__ __forceinline__ Values<TILES> turned(const Values<TILES>& values) {
 template <int OUT, int INTO>
 struct MatrixGradient {
     static constexpr int PAIRS = (OUT + 1) / 2;
-    float numbers[PAIRS][INTO][4];
-
-    __device__ __forceinline__ void clear() {
-#pragma unroll
-        for (int m = 0; m < PAIRS; ++m)
-#pragma unroll
-            for (int n = 0; n < INTO; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) numbers[m][n][i] = 0.0f;
-    }
+    float numbers[PAIRS][INTO][4] = {};
 
     // Adds the products of 16 positions; both arguments are `turned`.
     __device__ __forceinline__ void add(const Values<OUT>& gradients, const Values<INTO>& inputs) {
@@ -170,3 +157,21 @@ struct MatrixGradient {
                 }
     }
 };
+
+// Stores the sums of a block for weights, which are in shared memory, and the sum of a number that
+// each of its threads has.
+__device__ __forceinline__ void store_sums(const float* sums, int weights, float* partials,
+                                           double own, double* totals) {
+    __shared__ double of_warps[WARPS];
+    for (int distance = 16; distance > 0; distance /= 2)
+        own += __shfl_xor_sync(~0u, own, distance);
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int i = threadIdx.x; i < weights; i += THREADS)
+        partials[(long long)blockIdx.x * weights + i] = sums[i];
+    if (threadIdx.x == 0) {
+        double sum = 0.0;
+        for (int i = 0; i < WARPS; ++i) sum += of_warps[i];
+        totals[blockIdx.x] = sum;
+    }
+}

@@ -6,13 +6,11 @@
 // numbers of several planes, which `update_latents` adds up. Gradients for coarser grids are added up
 // along the row of the piece first.
 //
-// Constants: WEIGHTS (of the rate model), BLOCKS, FLOOR, LEAST_SCALE, LARGEST_SCALE.
+// Constants: RATE_WEIGHTS (of the rate model), BLOCKS, FLOOR, LEAST_SCALE, LARGEST_SCALE.
 
 #include "grids.cuh"
 #include "products.cuh"
 
-#define THREADS 128
-#define WARPS (THREADS / 32)
 #define TILES ((INPUTS + 8) / 8)  // of values: inputs, and a one for the bias
 #define COLUMNS (INPUTS + 1)
 
@@ -45,7 +43,6 @@ __device__ __forceinline__ void apply_layer(const Values<TILES>& values,
                                             const Factor<TILES, TILES>& weights,
                                             Values<TILES>& outputs, Values<TILES>& positive) {
     Sums<TILES> sums;
-    sums.clear();
     add_products(sums, values, weights);
     const __half2 zero = __float2half2_rn(0.0f);
 #pragma unroll
@@ -80,12 +77,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
          float* __restrict__ partials, double* __restrict__ all_bits,
          int pieces) {
     __shared__ Grid grids[GRIDS];
-    __shared__ float sums_of_block[WEIGHTS];
-    __shared__ double bits_of_warps[WARPS];
+    __shared__ float sums_of_block[RATE_WEIGHTS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     for (int i = threadIdx.x; i < GRIDS * int(sizeof(Grid) / 8); i += THREADS)
         ((long long*)grids)[i] = ((const long long*)all_grids)[i];
-    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
+    for (int i = threadIdx.x; i < RATE_WEIGHTS; i += THREADS) sums_of_block[i] = 0.0f;
     __syncthreads();
 
     const float *const w1 = weights, *const w2 = w1 + INPUTS * COLUMNS;
@@ -108,9 +104,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
 
     MatrixGradient<TILES, TILES> gradient1, gradient2;
     MatrixGradient<1, TILES> gradient3;
-    gradient1.clear();
-    gradient2.clear();
-    gradient3.clear();
     double bits = 0.0;
     int row = -1, starts[TILES][2];  // of the current row of latents, where inputs come from
     const int per_block = (pieces + BLOCKS - 1) / BLOCKS, first = blockIdx.x * per_block;
@@ -162,7 +155,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         apply_layer(inputs, forward1, hidden1, positive1);
         apply_layer(hidden1, forward2, hidden2, positive2);
         Sums<1> out;
-        out.clear();
         add_products(out, hidden2, forward3);
 
         // lanes 4 g have the latent of position g, lanes 4 g + 1 that of position g + 8
@@ -181,7 +173,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         of_out.words[0][1] = t == 0 ? next : 0u;
 
         Sums<TILES> gradient;
-        gradient.clear();
         add_products(gradient, of_out, backward3);
         const Values<TILES> turned_hidden1 = turned(hidden1);
         gradient3.add(turned(of_out), turned(hidden2));
@@ -229,9 +220,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         }
     }
 
-    for (int distance = 16; distance > 0; distance /= 2)
-        bits += __shfl_xor_sync(~0u, bits, distance);
-    if (lane == 0) bits_of_warps[warp] = bits;
     for (int turn = 0; turn < WARPS; ++turn) {
         if (turn == warp) {
             gradient1.add_to(sums_of_block, INPUTS, COLUMNS, COLUMNS, 1);
@@ -240,11 +228,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < WEIGHTS; i += THREADS)
-        partials[(long long)blockIdx.x * WEIGHTS + i] = sums_of_block[i];
-    if (threadIdx.x == 0) {
-        double sum = 0.0;
-        for (int i = 0; i < WARPS; ++i) sum += bits_of_warps[i];
-        all_bits[blockIdx.x] = sum;
-    }
+    store_sums(sums_of_block, RATE_WEIGHTS, partials, bits, all_bits);
 }

@@ -189,8 +189,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // totals, and goes to the next step. Grid: one block.
 extern "C" __global__ void __launch_bounds__(THREADS)
     finish(const Step* __restrict__ steps, int* __restrict__ step, const double* __restrict__ bits,
-           const double* __restrict__ squares, double* __restrict__ found,
-           double* __restrict__ totals, double pixels) {
+           const double* __restrict__ squares, double* __restrict__ totals,
+           double pixels) {
     __shared__ double sums[2][THREADS];
     double of_bits = 0.0, of_squares = 0.0;
     for (int i = threadIdx.x; i < BLOCKS; i += THREADS) of_bits += bits[i];
@@ -203,10 +203,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int i = 0; i < 2; ++i) sums[i][threadIdx.x] += sums[i][threadIdx.x + width];
     }
     if (threadIdx.x == 0) {
-        found[0] = sums[0][0] / (pixels * CHANNELS);
-        found[1] = sums[1][0] / pixels;
-        totals[0] += found[0] + double(steps[*step].bit_weight) * found[1];
-        totals[1] += found[0];
+        const double error = sums[0][0] / (pixels * CHANNELS);
+        totals[0] += error + double(steps[*step].bit_weight) * sums[1][0] / pixels;
+        totals[1] += error;
         ++*step;
     }
 }
