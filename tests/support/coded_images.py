@@ -2,11 +2,20 @@
 
 import numpy as np
 
-from neuralfield.coding.coded_image import CodedImage, Layer
+from neuralfield.coding.coded_image import LARGEST_WEIGHT, CodedImage, Layer
 from neuralfield.coding.context import INPUTS, SURROUNDINGS, grid_shapes, usual_grids
 
 BICUBIC = (-0.0703, 0.8672, 0.2266, -0.0234)
 """Weights a, b, c, d of the cubic filter of Keys (a = -0.5) at a quarter from a sample, rounded."""
+
+
+def rounded_layer(weights, bias, weight_bits, bias_bits):
+    """Return a layer of float weights and biases, rounded to multiples of the steps."""
+    rounded = [
+        np.rint(np.clip(values * 2.0**bits, -LARGEST_WEIGHT, LARGEST_WEIGHT)).astype(np.int32)
+        for values, bits in ((weights, weight_bits), (bias, bias_bits))
+    ]
+    return Layer(*rounded, weight_bits, bias_bits)
 
 
 def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.6):
@@ -17,7 +26,7 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.
 
     def layer(outputs, inputs, gain, weight_bits=7, bias_bits=6):
         weights = random.normal(0, gain / inputs**0.5, (outputs, inputs))
-        return Layer.rounded(weights, random.normal(0, 0.3, outputs), weight_bits, bias_bits)
+        return rounded_layer(weights, random.normal(0, 0.3, outputs), weight_bits, bias_bits)
 
     latents = [
         np.where(random.random(shape) < zeros, 0, np.rint(random.laplace(0, 3, shape)))
@@ -34,7 +43,7 @@ def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.
         channels,
         latents,
         [layer(INPUTS, INPUTS, 0.5), layer(INPUTS, INPUTS, 0.5), layer(2, INPUTS, 0.5)],
-        Layer.rounded(filters, np.zeros(0), 9, 0),
+        rounded_layer(filters, np.zeros(0), 9, 0),
         layer(hidden, inputs, 1.0),
         output,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuralfield.coding.context import INPUTS, MOST_GRIDS, SURROUNDINGS, grid_shapes
+from neuralfield.coding.context import INPUTS, SURROUNDINGS
 
 VALUE_BITS = 8
 LARGEST_VALUE = 2**15 - 1
@@ -53,17 +53,6 @@ class Layer:
         if sums.size and sums.max() >= 2**31:
             raise ValueError("weights whose sums need more than 32 bits")
 
-    @classmethod
-    def rounded(
-        cls, weights: np.ndarray, bias: np.ndarray, weight_bits: int, bias_bits: int
-    ) -> "Layer":
-        """Round float weights, shape (outputs, inputs), and biases to multiples of the steps."""
-        rounded = [
-            np.rint(np.clip(values * 2.0**bits, -LARGEST_WEIGHT, LARGEST_WEIGHT)).astype(np.int32)
-            for values, bits in ((weights, weight_bits), (bias, bias_bits))
-        ]
-        return cls(rounded[0], rounded[1], weight_bits, bias_bits)
-
     @property
     def shifted_bias(self) -> np.ndarray:
         """The bias in the steps of sums, plus half a step of the result: int64, (outputs,)."""
@@ -85,7 +74,7 @@ def layer_shapes(grids: int, hidden: int, channels: int) -> list[tuple[int, int,
 
 @dataclass(frozen=True, eq=False)
 class CodedImage:
-    """The content of a file. Raises ValueError if the parts do not fit together.
+    """The content of a file.
 
     The rate model of a latent, with inputs x (`neuralfield.coding.context`; latents in steps of 1,
     so 256 times as integers), is h1 = relu(W1 x + b1) + x, h2 = relu(W2 h1 + b2) + h1, and
@@ -107,26 +96,11 @@ class CodedImage:
     height: int
     width: int
     channels: int  # 1, 3 or 4
-    latents: Sequence[np.ndarray]  # int8, the finest grid first, see `grid_shapes`
+    latents: Sequence[np.ndarray]  # int8, -64 to 64; the finest grid first, see `grid_shapes`
     rate: Sequence[Layer]  # three
     filters: Layer  # weights (K - 1, 4), no bias
     hidden: Layer  # (M, K + 5)
     output: Layer  # (channels, M + K + 5): weights of hidden values, then those of inputs
-
-    def __post_init__(self) -> None:
-        grids, hidden = len(self.latents), len(self.hidden.weights)
-        if self.height < 1 or self.width < 1 or self.channels not in (1, 3, 4):
-            raise ValueError(f"no image has {self.height} x {self.width} x {self.channels} values")
-        if not 1 <= grids <= MOST_GRIDS or hidden > MOST_HIDDEN:
-            raise ValueError(f"{grids} grids, {hidden} hidden values")
-        expected = layer_shapes(grids, hidden, self.channels)
-        found = [(*layer.weights.shape, layer.bias.size) for layer in self.layers]
-        if found != expected:
-            raise ValueError(f"layers of shapes {found}; expected {expected}")
-        if [g.shape for g in self.latents] != grid_shapes(self.height, self.width, grids):
-            raise ValueError(f"grids of shapes {[g.shape for g in self.latents]}")
-        if any(g.max() > LARGEST_LATENT or g.min() < -LARGEST_LATENT for g in self.latents):
-            raise ValueError(f"a latent of more than {LARGEST_LATENT} in size")
 
     @property
     def layers(self) -> list[Layer]:

@@ -16,25 +16,20 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 def pixels_of(image: CodedImage) -> np.ndarray:
     """Compute the levels of a coded image: uint8, shape (height, width, channels)."""
-    count = len(image.latents) + len(SURROUNDINGS)
-    values = np.empty((count, image.height, image.width), np.int16)
     planes: list[np.ndarray] = []
     for k in range(len(image.latents) - 1, -1, -1):
-        shape = image.latents[k].shape
-        enlarged = [np.empty(shape, np.int16) for _ in planes]
-        for plane, target in zip(planes, enlarged, strict=True):
-            taps, bits = image.filters.weights[k], image.filters.weight_bits
-            kernels.enlarge(plane, taps, bits, target)
-        planes = [image.latents[k].astype(np.int16) << VALUE_BITS, *enlarged]
-    for number, plane in enumerate([*planes, *_surroundings(image.latents[0])]):
-        values[number] = plane
-    pixels = np.empty((image.channels, image.height, image.width), np.int16)
-    kernels.synthesise(
-        values.reshape(len(values), -1),
-        *(*_arrays(image.hidden), *_arrays(image.output)),
-        pixels.reshape(image.channels, -1),
-    )
-    return levels_of(pixels)
+        latents, filters = image.latents[k], image.filters
+        planes = [
+            latents.astype(np.int16) << VALUE_BITS,
+            *(
+                kernels.enlarge(plane, filters.weights[k], filters.weight_bits, *latents.shape)
+                for plane in planes
+            ),
+        ]
+    values = np.stack([*planes, *_surroundings(image.latents[0])])
+    layers = (*_arrays(image.hidden), *_arrays(image.output))
+    levels = kernels.synthesise(values.reshape(len(values), -1), *layers)
+    return levels.reshape(image.height, image.width, image.channels)
 
 
 def _surroundings(latents: np.ndarray) -> Iterator[np.ndarray]:
@@ -47,12 +42,6 @@ def _surroundings(latents: np.ndarray) -> Iterator[np.ndarray]:
             means += padded[2 + y : 2 + y + rows, 2 + x : 2 + x + columns]
         means *= (1 << VALUE_BITS) // len(offsets)
         yield means
-
-
-def levels_of(pixels: np.ndarray) -> np.ndarray:
-    """Round output values, shape (channels, rows, columns), to levels, channels last."""
-    levels = np.clip((pixels.astype(np.int32) * 255 + (1 << 13)) >> 14, 0, 255)
-    return np.ascontiguousarray(levels.astype(np.uint8).transpose(1, 2, 0))
 
 
 def latent_bits(image: CodedImage) -> list[float]:

@@ -204,9 +204,10 @@ def range_encoded(intervals, states, stream):
 
 
 @entry_point
-def enlarge(values, taps, bits, target):
-    """Enlarge a grid by 2, int16, into `target`; see `neuralfield.coding.coded_image`."""
+def enlarge(values, taps, bits, high, wide):
+    """Enlarge a grid by 2, int16, to a shape; see `neuralfield.coding.coded_image`."""
     rows, columns = values.shape
+    target = np.empty((high, wide), np.int16)
     half = np.int32((1 << bits) >> 1)
     line = np.empty(columns + 4, np.int32)
     a, b, c, d = taps
@@ -228,14 +229,16 @@ def enlarge(values, taps, bits, target):
         for i in range(odd.size):
             total = d * line[i + 1] + c * line[i + 2] + b * line[i + 3] + a * line[i + 4] + half
             odd[i] = _clamped(np.int32(total) >> bits)
+    return target
 
 
 @entry_point
-def synthesise(values, hidden, hidden_bias, hidden_bits, output, output_bias, output_bits, target):
-    """Compute pixels of latents, int16, shape (K, n), into `target`, shape (channels, n)."""
+def synthesise(values, hidden, hidden_bias, hidden_bits, output, output_bias, output_bits):
+    """Compute the levels, uint8, shape (n, channels), of pixels of latents, int16, shape (K, n)."""
     grids, units = values.shape[0], len(hidden)
     inputs = np.empty((units + grids, _BLOCK), np.int32)
     results = np.empty((len(output), _BLOCK), np.int32)
+    levels = np.empty((values.shape[1], len(output)), np.uint8)
     for start in range(0, values.shape[1], _BLOCK):
         count = min(_BLOCK, values.shape[1] - start)
         for i in range(grids):
@@ -248,4 +251,6 @@ def synthesise(values, hidden, hidden_bias, hidden_bits, output, output_bias, ou
         _apply(output, output_bias, output_bits, inputs, results, count)
         for i in range(len(output)):
             for j in range(count):
-                target[i, start + j] = results[i, j]
+                level = (results[i, j] * np.int32(255) + np.int32(1 << 13)) >> 14
+                levels[start + j, i] = min(max(level, 0), 255)
+    return levels

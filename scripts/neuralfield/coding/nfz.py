@@ -5,8 +5,10 @@ docs/format.md describes it. Sizes are checked before anything is allocated.
 
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import length_hint
 
 import numpy as np
 
@@ -62,22 +64,20 @@ class _Part:
 
 def to_bytes(image: CodedImage) -> bytes:
     """Return the content of the file of a coded image."""
-    parts, counts = [], []
-    for layer in image.layers:
-        for values, bits in ((layer.weights, layer.weight_bits), (layer.bias, layer.bias_bits)):
-            if values.size:
-                parts.append((_part_of(values, bits), values.ravel().copy()))
-                counts.append(values.size)
+    parts = [
+        (_part_of(values, bits), values.ravel().copy())
+        for layer in image.layers
+        for values, bits in ((layer.weights, layer.weight_bits), (layer.bias, layer.bias_bits))
+        if values.size
+    ]
     largest = [largest_of(grid) for grid in image.latents]
-    counts += [grid.size for grid, most in zip(image.latents, largest, strict=True) if most]
-    symbols = Symbols(intervals=np.empty((sum(counts), 2), np.int32))
+    most = sum(values.size for _, values in parts) + sum(grid.size for grid in image.latents)
+    symbols = Symbols(intervals=np.empty((most, 2), np.int32))
     for part, values in parts:
         if part.size_bits:
             arguments = (values, part.largest, part.laplace_scale, *symbols.arguments())
             kernels.code_values(*arguments)
-    for k in reversed(range(len(image.latents))):
-        if largest[k]:
-            code_grid(k, image.latents, image.rate, largest[k], symbols)
+    code_latents(image.latents, image.rate, largest, symbols)
     intervals = symbols.intervals[: symbols.cursor[kernels.SYMBOLS]]
     bits = PROBABILITY_BITS - np.log2(intervals[:, 1])
     lanes_log2 = _LANES_LOG2 if bits.sum() >= 8 * _BYTES_FOR_LANES else 0
@@ -97,10 +97,10 @@ LatentReader = Callable[[Sequence[np.ndarray], Sequence[Layer], Sequence[int], S
 """Decodes the latents of all grids, given the rate model and the largest latent of each grid."""
 
 
-def read_latents(
+def code_latents(
     latents: Sequence[np.ndarray], rate: Sequence[Layer], largest: Sequence[int], symbols: Symbols
 ) -> None:
-    """Decode the latents of all grids on the CPU."""
+    """Decode the latents of all grids on the CPU, or write their intervals."""
     for k in reversed(range(len(latents))):
         if largest[k] and not symbols.is_cut:
             code_grid(k, latents, rate, largest[k], symbols)
@@ -110,7 +110,7 @@ def from_bytes(
     content: bytes,
     where: str = "content",
     max_megapixels: float = MAX_MEGAPIXELS,
-    reader: LatentReader = read_latents,
+    reader: LatentReader = code_latents,
 ) -> CodedImage:
     """Read the content of a file.
 
@@ -142,7 +142,7 @@ def from_bytes(
         raise damaged(where, "its checksum is wrong")
     try:
         return _read(content[4:-4], where, max_megapixels, reader)
-    except (IndexError, ValueError) as error:
+    except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise damaged(where, error) from error
@@ -154,11 +154,10 @@ def damaged(where: str, reason: object) -> InputError:
 
 
 def _read(content: bytes, where: str, max_megapixels: float, reader: LatentReader) -> CodedImage:
-    """Read what follows the version. Raises ValueError or IndexError if it is damaged."""
-    width, place = _read_varint(content, 0)
-    height, place = _read_varint(content, place)
-    depth, channels, grids, units, lanes_log2 = content[place : place + 5]
-    place += 5
+    """Read what follows the version. Raises ValueError if it is damaged."""
+    head = iter(content)
+    width, height = _read_varint(head), _read_varint(head)
+    depth, channels, grids, units, lanes_log2 = islice(head, 5)
     if not 1 <= min(width, height) <= max(width, height) <= LONGEST_SIDE_PX:
         raise ValueError(f"sides of {width:,} x {height:,} pixels")
     if width * height > max_megapixels * 1e6:
@@ -168,26 +167,20 @@ def _read(content: bytes, where: str, max_megapixels: float, reader: LatentReade
     is_known = depth == _BIT_DEPTH and channels in (1, 3, 4) and 1 <= grids <= MOST_GRIDS
     if not is_known or units > MOST_HIDDEN:
         raise ValueError(f"sizes {depth}, {channels}, {grids}, {units}")
-    largest = [content[place + k] for k in range(grids)]
-    place += grids
+    largest = list(islice(head, grids))
     if max(largest) > LARGEST_LATENT or lanes_log2 > _MOST_LANES_LOG2:
         raise ValueError(f"latents of {max(largest)}, 2^{lanes_log2} states")
     shapes = layer_shapes(grids, units, channels)
     parts: list[_Part] = []
     for size in (n for outputs, inputs, biases in shapes for n in (outputs * inputs, biases)):
-        part = _Part(0, 0, 0)
-        if size:
-            part = _Part(content[place] >> 4, content[place] & 15, content[place + 1])
-            place += 2
-        if part.largest > LARGEST_WEIGHT or part.scale >= _SCALES:
-            raise ValueError(f"{part}")
-        parts.append(part)
-    states_end = place + 4 * (1 << lanes_log2)
-    if states_end > len(content):
-        raise ValueError("its length")
+        bits, scale = islice(head, 2) if size else (0, 0)
+        parts.append(_Part(bits >> 4, bits & 15, scale))
+        if parts[-1].largest > LARGEST_WEIGHT or scale >= _SCALES:
+            raise ValueError(f"{parts[-1]}")
+    rest = content[len(content) - length_hint(head) :]
     symbols = Symbols(
-        np.frombuffer(content, np.uint8, offset=states_end).copy(),  # kernels are for one type
-        np.frombuffer(content, "<i4", 1 << lanes_log2, place),
+        np.frombuffer(rest, np.uint8, offset=4 << lanes_log2).copy(),  # kernels are for one type
+        np.frombuffer(rest, "<i4", 1 << lanes_log2),
     )
     if (symbols.states < kernels.LEAST_STATE).any():
         raise ValueError("a state of the range coder")
@@ -241,13 +234,10 @@ def _varint(number: int) -> bytes:
     return bytes([*groups, number])
 
 
-def _read_varint(content: bytes, place: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = content[place]
-        number |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+def _read_varint(head: Iterator[int]) -> int:
+    number = 0
+    for place, byte in enumerate(islice(head, 5)):
+        number |= (byte & 127) << 7 * place
         if byte < 128:
-            return number, place
-        if shift > 28:
-            raise ValueError("a number of more than 5 bytes")
+            return number
+    raise ValueError("a number of more than 5 bytes")

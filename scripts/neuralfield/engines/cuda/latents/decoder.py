@@ -8,7 +8,7 @@ from neuralfield.coding.coded_image import LARGEST_VALUE, VALUE_BITS, CodedImage
 from neuralfield.coding.context import INPUTS, SURROUNDINGS, WAVE_STEP
 from neuralfield.coding.decoding import Symbols
 from neuralfield.coding.laplace import LARGEST_MEAN, LARGEST_SCALE, LEAST_SCALE, TABLES
-from neuralfield.coding.nfz import read_latents
+from neuralfield.coding.nfz import code_latents
 from neuralfield.engines.cuda.latents.layout import shared_constants
 from neuralfield.engines.cuda.launch import THREADS, blocks_for
 from neuralfield.engines.cuda.source import Module, compile_module
@@ -40,7 +40,7 @@ class CudaDecoder:
     ) -> None:
         """Decode the latents of all grids, which are overwritten, from a stream."""
         if symbols.states.size > _MOST_STATES:
-            return read_latents(latents, rate, largest, symbols)
+            return code_latents(latents, rate, largest, symbols)
         starts = np.cumsum([0, *(grid.size for grid in latents)])
         grids = [(*latents[k].shape, largest[k], starts[k]) for k in range(len(latents))]
         weights = np.zeros((2 * INPUTS + 2, _ROW), np.int32)
