@@ -51,31 +51,41 @@ class LatentEngine:
         self.objective, network = objective, objective.network
         self._grids, shapes = network.grids, network.shapes
         self.totals = np.zeros(2)
-        self._table, latents, features = latent_table.make_table(shapes)
-        self._places, copies = latent_table.copy_places(shapes)
-        self._parameters, starts = flatten_parameters(device, network)
+        table, latents, features = latent_table.make_table(shapes)
+        places, copies = latent_table.copy_places(shapes)
+        parameters, starts = flatten_parameters(device, network)
         self._moments = flatten_moments(device, objective.optimizer, network)
         self._latent_count, filters = starts["rate.0"], starts["filters"]
-        self._rate_weights = self._parameters[self._latent_count : filters].reshape(-1, INPUTS + 1)
-        self._filters = self._parameters[filters : starts["hidden"]]
-        self._hidden, self._output = (network.parameters[n].data for n in ("hidden", "output"))
-        self._image = np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32)
-        # arrays of latents, see `latent_table`
-        self._latents, self._own = np.zeros(latents, np.float32), np.zeros((2, latents), np.float32)
-        self._features = np.zeros(features, np.float32)
-        self._copies = np.zeros(copies, np.float32)
-        self._copy_gradients = np.zeros((3, copies), np.float32)
-        self._around_gradient = np.zeros((len(SURROUNDINGS), *shapes[0]), np.float32)
-        self._derivatives = np.zeros(self._latent_count, np.float32)
-        self._gradient = np.zeros(self._parameters.size, np.float32)
+
+        def zeros(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.float32)
+
+        self._arrays = latent_table.Arrays(
+            table=table,
+            places=places,
+            image=np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32),
+            latents=zeros(latents),
+            derivatives=zeros(self._latent_count),
+            copies=zeros(copies),
+            parameters=parameters,
+            rate=parameters[self._latent_count : filters].reshape(-1, INPUTS + 1),
+            filters=parameters[filters : starts["hidden"]],
+            hidden=network.parameters["hidden"].data,
+            output=network.parameters["output"].data,
+            gradient=zeros(parameters.size),
+            own_gradients=zeros(2, latents),
+            feature_gradients=zeros(features),
+            around_gradients=zeros(len(SURROUNDINGS), *shapes[0]),
+            copy_gradients=zeros(3, copies),
+        )
         counts = [-(-rows // latent_table.BAND_ROWS) for rows, _ in shapes]
         self._rate_bands = [(k, band) for k, count in enumerate(counts) for band in range(count)]
         self._pixel_bands = counts[0]
         self._parts = list(_row_parts(shapes))
-        bands, of_pixels = len(self._rate_bands), self._parameters.size - filters
-        self._rate_gradients = np.zeros((bands, self._rate_weights.size), np.float32)
-        self._pixel_gradients = np.zeros((self._pixel_bands, of_pixels), np.float32)
-        self._filter_gradients = np.zeros((max(1, self._grids - 1), self._filters.size), np.float32)
+        bands, filter_count = len(self._rate_bands), self._arrays.filters.size
+        self._rate_gradients = zeros(bands, filters - self._latent_count)
+        self._pixel_gradients = zeros(self._pixel_bands, parameters.size - filters)
+        self._filter_gradients = zeros(max(1, self._grids - 1), filter_count)
         self._bits, self._squares = np.zeros(bands), np.zeros(self._pixel_bands)
         inputs = self._grids + len(SURROUNDINGS)
         given = self._grids, inputs, network.hidden, network.channels, shapes[0][1]
@@ -93,17 +103,17 @@ class LatentEngine:
         return self._mean_error(), self._bits_per_pixel()
 
     def memory_report(self) -> dict[str, int]:
-        latents = (self._latents, self._own, self._features, self._copies, self._copy_gradients)
-        gradients = (self._gradient, self._rate_gradients, self._pixel_gradients)
-        arrays = {
-            "parameters": [self._parameters],
+        arrays = self._arrays
+        sums = (self._rate_gradients, self._pixel_gradients, self._filter_gradients)
+        purposes = {
+            "parameters": [arrays.parameters],
             "optimizer": self._moments,
-            "picture": [self._image],
-            "latents": [*latents, self._derivatives],
-            "gradients": [*gradients, self._around_gradient],
+            "picture": [arrays.image],
+            "latents": [arrays.latents, arrays.derivatives, arrays.copies],
+            "gradients": [*arrays[arrays._fields.index("gradient") :], *sums],
             "blocks": self._work,
         }
-        return {name: sum(array.nbytes for array in group) for name, group in arrays.items()}
+        return {name: sum(array.nbytes for array in group) for name, group in purposes.items()}
 
     def close(self) -> None:
         self._pool.close()
@@ -130,10 +140,7 @@ class LatentEngine:
 
         def enlarge_or_rate(piece: int, thread: int) -> None:
             if piece < above:
-                self._enlargement.enlarge_grid(
-                    *(self._table, self._places, piece + 1, self._filters, self._latents),
-                    *(self._copies, self._work[thread]),
-                )
+                self._enlargement.enlarge_grid(self._arrays, piece + 1, self._work[thread])
             else:
                 self._rate_of_band(piece - above, thread, rounding.temperature > 0)
 
@@ -148,57 +155,42 @@ class LatentEngine:
 
     def _round(self, piece: int, rounding: Rounding, key: np.uint32) -> None:
         self._steps.round_rows(
-            *(self._table, *self._parts[piece], self._parameters, np.float32(LATENT_SCALE)),
+            *(self._arrays, *self._parts[piece], np.float32(LATENT_SCALE)),
             *(np.float32(rounding.temperature), np.float32(rounding.sigma), key),
-            *(self._latents, self._derivatives),
         )
 
     def _rate_of_band(self, piece: int, thread: int, is_soft: bool) -> None:
         grid, band = self._rate_bands[piece]
         scale = np.float32(self.objective.bit_weight / self.objective.pixels)
         self._bits[piece] = self._rate.rate_band(
-            *(self._table, grid, band, self._latents, self._rate_weights, scale),
-            *(is_soft, self._own[band & 1], self._features, self._rate_gradients[piece]),
+            *(self._arrays, grid, band, scale, is_soft, self._rate_gradients[piece]),
             self._work[thread],
         )
 
     def _pixels_of_band(self, band: int, thread: int) -> None:
-        self._squares[band] = self._pixels.pixel_band(
-            *(self._table, self._places, band, self._image, self._latents, self._copies),
-            *(self._filters, self._hidden, self._output, self._gradient, self._around_gradient),
-            *(self._copy_gradients[band & 1], self._pixel_gradients[band], self._work[thread]),
-        )
+        given = self._pixel_gradients[band], self._work[thread]
+        self._squares[band] = self._pixels.pixel_band(self._arrays, band, *given)
 
     def _grid_backward(self, piece: int, thread: int) -> None:
-        grid = piece + 1
-        start = self._table[grid, 4]
-        size = self._table[grid, 0] * self._table[grid, 1]
-        self._enlargement.enlarge_grid_backward(
-            *(self._table, self._places, grid, self._filters, self._copies, self._copy_gradients),
-            *(self._gradient[start : start + size], self._filter_gradients[piece]),
-            self._work[thread],
-        )
+        given = self._filter_gradients[piece], self._work[thread]
+        self._enlargement.enlarge_grid_backward(self._arrays, piece + 1, *given)
 
     def _add_network_gradients(self) -> None:
         for array in (self._rate_gradients, self._pixel_gradients, self._filter_gradients):
             self._steps.add_rows(array)
-        gradient, rates = self._gradient[self._latent_count :], self._rate_weights.size
+        gradient = self._arrays.gradient[self._latent_count :]
+        rates, filters = self._arrays.rate.size, self._arrays.filters.size
         gradient[:rates], gradient[rates:] = self._rate_gradients[0], self._pixel_gradients[0]
-        gradient[rates : rates + self._filters.size] += self._filter_gradients[0]
+        gradient[rates : rates + filters] += self._filter_gradients[0]
 
     def _move_rows(self, piece: int, adam: np.ndarray) -> None:
         grid, first, end = self._parts[piece]
-        if grid == 0:
-            self._steps.add_surroundings(self._around_gradient, first, end, self._gradient)
-        self._steps.add_gradients(
-            *(self._table, grid, first, end, self._derivatives, self._gradient, self._own),
-            self._features,
-        )
-        start, columns = self._table[grid, 4], self._table[grid, 1]
+        self._steps.add_gradients(self._arrays, grid, first, end)
+        start, columns = self._arrays.table[grid, 4], self._arrays.table[grid, 1]
         self._move(slice(start + first * columns, start + end * columns), adam)
 
     def _move(self, place: slice, adam: np.ndarray) -> None:
-        arrays = (self._gradient, *self._moments, self._parameters)
+        arrays = (self._arrays.gradient, *self._moments, self._arrays.parameters)
         self._update.update_numbers(np.float32(1), *(array[place] for array in arrays), adam)
 
 

@@ -9,7 +9,13 @@ import numpy as np
 from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
-from neuralfield.engines.cpu.kernels.latent_table import COLUMNS, LATENT_START, ROWS, STRIDE
+from neuralfield.engines.cpu.kernels.latent_table import (
+    COLUMNS,
+    LATENT_START,
+    PARAMETER_START,
+    ROWS,
+    STRIDE,
+)
 
 MARGIN = 4
 """Values beyond both ends of a line in work memory; a filter reaches two of them."""
@@ -27,41 +33,36 @@ def line_numbers(columns: int) -> int:
 
 
 @entry_point
-def enlarge_grid(table, places, grid, filters, latents, enlarged, work):
-    """Enlarge a grid to the sizes of all finer grids but the finest.
-
-    `enlarged` has copies of grid `grid` of each size at `places[grid, level]`, its own included.
-    """
+def enlarge_grid(arrays, grid, work):
+    """Enlarge a grid to the sizes of all finer grids but the finest, into `copies`."""
+    table, places, enlarged = arrays.table, arrays.places, arrays.copies
     rows, columns, stride = table[grid, ROWS], table[grid, COLUMNS], table[grid, STRIDE]
     place = places[grid, grid]
     for y in range(rows):
         start = table[grid, LATENT_START] + y * stride
         target = enlarged[place + y * columns : place + (y + 1) * columns]
-        target[:] = latents[start : start + columns]
+        target[:] = arrays.latents[start : start + columns]
     for level in range(grid - 1, 0, -1):
         rows, columns = table[level + 1, ROWS], table[level + 1, COLUMNS]
         place, wide = places[grid, level + 1], table[level, COLUMNS]
-        source, taps = enlarged[place : place + rows * columns], filters[4 * level : 4 * level + 4]
+        source, taps = enlarged[place : place + rows * columns], arrays.filters[4 * level :][:4]
         for y in range(table[level, ROWS]):
             place = places[grid, level] + y * wide
             enlarge_row(source, rows, columns, y, taps, work, enlarged[place : place + wide])
 
 
 @entry_point
-def enlarge_grid_backward(
-    table, places, grid, filters, enlarged, gradients, gradient, filter_gradient, work
-):
+def enlarge_grid_backward(arrays, grid, filter_gradient, work):
     """Compute the gradient for a grid from that for its copy of the size of grid 1.
 
-    `gradients` has shape (3, copies): that gradient is the sum of the first two, and gradients of
-    all copies are written to the third. The grid's is written to `gradient`, and the
-    filters' to `filter_gradient`, of the shape of `filters`.
+    That for the filters is written to `filter_gradient`, of their shape.
     """
+    table, places, enlarged = arrays.table, arrays.places, arrays.copies
     filter_gradient[:] = 0
     rows, columns, place = table[1, ROWS], table[1, COLUMNS], places[grid, 1]
-    total = gradients[2]
+    even, odd, total = arrays.copy_gradients
     for i in range(place, place + rows * columns):
-        total[i] = gradients[0, i] + gradients[1, i]
+        total[i] = even[i] + odd[i]
     for level in range(1, grid):
         wide, high = columns, rows
         gradient_of_copy = total[place : place + high * wide]
@@ -74,9 +75,11 @@ def enlarge_grid_backward(
         for y in range(high):
             row = gradient_of_copy[y * wide : (y + 1) * wide]
             enlarge_row_backward(
-                row, source, rows, columns, y, filters[taps], work, target, filter_gradient[taps]
+                *(row, source, rows, columns, y, arrays.filters[taps], work, target),
+                filter_gradient[taps],
             )
-    gradient[:] = total[place : place + rows * columns]
+    start = table[grid, PARAMETER_START]
+    arrays.gradient[start : start + rows * columns] = total[place : place + rows * columns]
 
 
 @register_jitable

@@ -41,38 +41,23 @@ def pixel_work_numbers(grids: int, inputs: int, hidden: int, channels: int, colu
 
 
 @entry_point
-def pixel_band(
-    table,
-    places,
-    band,
-    image,
-    latents,
-    enlarged,
-    filters,
-    hidden_matrix,
-    output_matrix,
-    grid_gradient,
-    around_gradient,
-    copy_gradient,
-    network_gradient,
-    work,
-):
-    """Return the sum of squared errors of a band of rows, and the gradient of their mean.
+def pixel_band(arrays, band, network_gradient, work):
+    """Return the sum of squared errors of a band of rows, and compute the gradient of their mean.
 
-    `image` has shape (channels, rows, columns). The gradient for grid 0 is written to
-    `grid_gradient`, that for each pixel's sums of its surroundings to `around_gradient`, shape
-    (sums, rows, columns), that for the copies of the size of grid 1 to `copy_gradient`, those for
-    filters and weights to `network_gradient`: the taps of all filters, then the hidden layer's
-    matrix and the output's.
+    That for grid 0 is written to `gradient`, those for filters and weights to `network_gradient`:
+    the taps of all filters, then the hidden layer's matrix and the output's.
     """
+    table, places, image, latents = arrays.table, arrays.places, arrays.image, arrays.latents
+    hidden_matrix, output_matrix, filters = arrays.hidden, arrays.output, arrays.filters
+    enlarged, copy_gradient = arrays.copies, arrays.copy_gradients[band & 1]
     grids, channels, hidden = len(table), len(image), len(hidden_matrix)
-    inputs = grids + len(around_gradient)
+    inputs = grids + len(arrays.around_gradients)
     rows, columns = table[0, ROWS], table[0, COLUMNS]
     depth = hidden + inputs + 1
     row_length = (columns + PIECE - 1) // PIECE * PIECE
     used = (depth + hidden + channels + inputs) * PIECE
-    arrays = work[:used].reshape(depth + hidden + channels + inputs, PIECE)
-    values, others = arrays[:depth], arrays[depth:]
+    blocks = work[:used].reshape(depth + hidden + channels + inputs, PIECE)
+    values, others = blocks[:depth], blocks[depth:]
     gradient, out = others[:hidden], others[hidden : hidden + channels]
     x_gradient = others[hidden + channels :]
     size = (grids - 1) * row_length
@@ -132,12 +117,12 @@ def pixel_band(
             multiply(hidden_matrix[:, :inputs].T, gradient, x_gradient, padded, _WRITE)
             multiply(output_matrix[:, hidden:-1].T, out, x_gradient, padded, _ADD)
             start = y * columns + left
-            _scale(x_gradient[0, :count], grid_gradient[start : start + count])
+            _scale(x_gradient[0, :count], arrays.gradient[start : start + count])
             for grid in range(1, grids):
                 target = row_gradient[grid - 1, left : left + count]
                 _scale(x_gradient[grid, :count], target)
             for i in range(grids, inputs):
-                target = around_gradient[i - grids, y, left : left + count]
+                target = arrays.around_gradients[i - grids, y, left : left + count]
                 _scale(x_gradient[i, :count], target)
         for grid in range(1, grids):
             place = places[grid, 1]

@@ -45,33 +45,22 @@ _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 
 @entry_point
-def rate_band(
-    table,
-    grid,
-    band,
-    latents,
-    weights,
-    scale,
-    is_for_latents,
-    own_gradient,
-    feature_gradient,
-    network_gradient,
-    work,
-):
+def rate_band(arrays, grid, band, scale, is_for_latents, network_gradient, work):
     """Return the bits of a band of a grid, and compute the gradient of `scale` times the bits.
 
-    The gradient for the band's own grid is written to rows of `own_gradient` from as many rows
-    above the band as neighbours reach, those for coarser grids to `feature_gradient` (unless
-    `is_for_latents` is false), and that for `weights`, the rows of all three matrices, to
-    `network_gradient`. See `latent_table` for the layout of arrays.
+    The gradient for the band's own grid is written to rows of `own_gradients` from as many rows
+    above the band as neighbours reach, those for coarser grids to `feature_gradients` (unless
+    `is_for_latents` is false), and that for the rate model's weights to `network_gradient`.
     """
+    table, latents, weights = arrays.table, arrays.latents, arrays.rate
+    own_gradient, feature_gradient = arrays.own_gradients[band & 1], arrays.feature_gradients
     rows, columns, stride = table[grid, ROWS], table[grid, COLUMNS], table[grid, STRIDE]
     start, grids = table[grid, LATENT_START], len(table)
     first, end = band * BAND_ROWS, min(rows, (band + 1) * BAND_ROWS)
-    arrays = work[: _LINES * PIECE].reshape(_LINES, PIECE)
-    x, h1, h2, gradient = arrays[:_H1], arrays[_H1:_H2], arrays[_H2:_Z1], arrays[_GRADIENT:_OUT]
-    z1, z2, out = arrays[_Z1:_Z2], arrays[_Z2:_GRADIENT], arrays[_OUT : _OUT + 2]
-    out_gradient, latent_gradient = arrays[_OUT + 2 : _OUT + 4], arrays[_OUT + 4]
+    lines = work[: _LINES * PIECE].reshape(_LINES, PIECE)
+    x, h1, h2, gradient = lines[:_H1], lines[_H1:_H2], lines[_H2:_Z1], lines[_GRADIENT:_OUT]
+    z1, z2, out = lines[_Z1:_Z2], lines[_Z2:_GRADIENT], lines[_OUT : _OUT + 2]
+    out_gradient, latent_gradient = lines[_OUT + 2 : _OUT + 4], lines[_OUT + 4]
     w1, w2, w3 = weights[:INPUTS], weights[INPUTS : 2 * INPUTS], weights[2 * INPUTS :]
     sums = work[_LINES * PIECE :][: weights.size * VECTOR].reshape(weights.size, VECTOR)
     s1, s2, s3 = sums, sums[w1.size :], sums[2 * w1.size :]

@@ -21,20 +21,19 @@ _FAST = {"fastmath": {"contract"}, "error_model": "numpy"}
 
 
 @entry_point
-def round_rows(
-    table, grid, first, end, parameters, scale, temperature, sigma, key, latents, derivatives
-):
+def round_rows(arrays, grid, first, end, scale, temperature, sigma, key):
     """Compute latents and their derivatives with respect to the parameters, for rows of a grid.
 
     The latents are those of `scale` times the parameters, rounded softly twice with noise of
     deviation `sigma` between; if `temperature` is 0, they are rounded, and derivatives are 0.
     """
+    table = arrays.table
     columns, stride = table[grid, COLUMNS], table[grid, STRIDE]
     for y in range(first, end):
         place, target = table[grid, PARAMETER_START] + y * columns, table[grid, LATENT_START]
-        row = latents[target + y * stride : target + y * stride + columns]
-        given = parameters[place : place + columns]
-        derivative = derivatives[place : place + columns]
+        row = arrays.latents[target + y * stride : target + y * stride + columns]
+        given = arrays.parameters[place : place + columns]
+        derivative = arrays.derivatives[place : place + columns]
         if temperature == 0:
             for i in range(columns):
                 row[i] = min(max(np.float32(round(scale * given[i])), np.float32(-64)), 63)
@@ -85,30 +84,31 @@ def _noise(index, key):
 
 
 @entry_point
-def add_gradients(
-    table, grid, first, end, derivatives, pixel_gradient, own_gradients, feature_gradient
-):
+def add_gradients(arrays, grid, first, end):
     """Add up the gradients for the latents of rows of a grid, and make them those for parameters.
 
-    `pixel_gradient` is that of the squared error, and becomes the sum.
+    `gradient` is that of the squared error, without that for sums of surroundings.
     """
+    table, own_gradients = arrays.table, arrays.own_gradients
     columns, stride = table[grid, COLUMNS], table[grid, STRIDE]
+    if grid == 0:
+        _add_surroundings(arrays.around_gradients, first, end, arrays.gradient)
     for y in range(first, end):
         place = table[grid, PARAMETER_START] + y * columns
-        total = pixel_gradient[place : place + columns]
+        total = arrays.gradient[place : place + columns]
         start = table[grid, LATENT_START] + y * stride
         add(own_gradients[0, start : start + columns], total)
         add(own_gradients[1, start : start + columns], total)
         for up in range(1, min(FEATURES, grid) + 1):
             start = table[grid - up, FEATURE_START + up] + y * columns
-            add(feature_gradient[start : start + columns], total)
-        derivative = derivatives[place : place + columns]
+            add(arrays.feature_gradients[start : start + columns], total)
+        derivative = arrays.derivatives[place : place + columns]
         for i in range(columns):
             total[i] *= derivative[i]
 
 
-@entry_point
-def add_surroundings(around_gradient, first, end, grid_gradient):
+@register_jitable
+def _add_surroundings(around_gradient, first, end, grid_gradient):
     """Add the gradients of sums of surroundings to those for rows of grid 0; see `pixel_band`."""
     _, rows, columns = around_gradient.shape
     for y in range(first, end):

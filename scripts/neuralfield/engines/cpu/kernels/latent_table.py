@@ -5,6 +5,7 @@ many columns at both sides. A table has a row of integers for each grid.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,27 @@ PARAMETER_START = 4
 FEATURE_START = 4
 """`FEATURE_START` + j is the place of the gradient that grid k + j gets from grid k."""
 TABLE_COLUMNS = FEATURE_START + FEATURES + 1
+
+
+class Arrays(NamedTuple):
+    """The arrays that kernels exchange; float32 but for the first two."""
+
+    table: np.ndarray  # int64; latents and their gradients are where it says
+    places: np.ndarray  # int64, where copies and their gradients are, see `copy_places`
+    image: np.ndarray  # (channels, rows, columns)
+    latents: np.ndarray
+    derivatives: np.ndarray  # of latents with respect to their parameters
+    copies: np.ndarray  # of grids, enlarged or not
+    parameters: np.ndarray  # all; the next four are parts of them
+    rate: np.ndarray  # the rows of all matrices of the rate model
+    filters: np.ndarray  # flat, (taps,)
+    hidden: np.ndarray
+    output: np.ndarray
+    gradient: np.ndarray  # for parameters
+    own_gradients: np.ndarray  # (2, latents), of the bits in bands of even and of odd numbers
+    feature_gradients: np.ndarray
+    around_gradients: np.ndarray  # (sums, rows, columns), for sums of surroundings
+    copy_gradients: np.ndarray  # (3, copies), of bands of even and of odd numbers, and their sum
 
 
 def make_table(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int, int]:
