@@ -12,18 +12,12 @@
 
 #define THREADS 256
 
-// A grid that is enlarged, or its gradients, at one size.
-struct Plane {
-    long long start;   // in the array of latents if `is_own`, else in that of copies
-    long long stride;  // of rows
-    long long is_own;
-};
-
 // The work of a level: grids from `level` + 1 on, from the size of grid `level` + 1 to the next.
+// Copies of grids of one size follow each other, the finest grid first, which has that size itself.
 struct Level {
     long long rows, columns;  // of the coarser size
     long long high, wide;     // of the finer
-    Plane from[GRIDS], to[GRIDS];
+    long long from, to;       // starts of the copies of both sizes
 };
 
 __device__ __forceinline__ void load_taps(float (&taps)[4], const float* filters, int level) {
@@ -39,8 +33,8 @@ __device__ __forceinline__ void enlarge_pair(const float (&v)[5], const float (&
 }
 
 // Computes the 2 x 2 values of a cell.
-__device__ __forceinline__ void enlarge_cell(const float* source, long long stride, int rows,
-                                             int columns, int i, int j, const float (&taps)[4],
+__device__ __forceinline__ void enlarge_cell(const float* source, int rows, int columns, int i,
+                                             int j, const float (&taps)[4],
                                              float (&found)[2][2]) {
     float even[5], odd[5];
 #pragma unroll
@@ -49,7 +43,7 @@ __device__ __forceinline__ void enlarge_cell(const float* source, long long stri
         float v[5];
 #pragma unroll
         for (int a = 0; a < 5; ++a)
-            v[a] = source[min(max(i + a - 2, 0), rows - 1) * stride + column];
+            v[a] = source[min(max(i + a - 2, 0), rows - 1) * (long long)columns + column];
         enlarge_pair(v, taps, even[b], odd[b]);
     }
     enlarge_pair(even, taps, found[0][0], found[0][1]);
@@ -59,23 +53,23 @@ __device__ __forceinline__ void enlarge_cell(const float* source, long long stri
 // Enlarges all grids from `level` + 1 on by one level. Grid: (blocks of cells, grids).
 extern "C" __global__ void __launch_bounds__(THREADS)
     enlarge(const Level* __restrict__ levels, int level, const float* __restrict__ filters,
-            const float* __restrict__ latents, float* copies) {
+            float* copies) {
     const Level& of = levels[level];
-    const int k = level + 1 + blockIdx.y, columns = int(of.columns), rows = int(of.rows);
+    const int columns = int(of.columns), rows = int(of.rows);
     const long long cell = (long long)blockIdx.x * THREADS + threadIdx.x;
     if (cell >= (long long)rows * columns) return;
     const int i = int(cell / columns), j = int(cell - (long long)i * columns);
     float taps[4], found[2][2];
     load_taps(taps, filters, level);
-    const Plane from = of.from[k], to = of.to[k];
-    enlarge_cell((from.is_own ? latents : copies) + from.start, from.stride, rows, columns, i, j,
-                 taps, found);
+    enlarge_cell(copies + of.from + blockIdx.y * of.rows * of.columns, rows, columns, i, j, taps,
+                 found);
+    float* const target = copies + of.to + (blockIdx.y + 1) * of.high * of.wide;
 #pragma unroll
     for (int a = 0; a < 2; ++a)
 #pragma unroll
         for (int b = 0; b < 2; ++b)
             if (2 * i + a < of.high && 2 * j + b < of.wide)
-                copies[to.start + (2 * i + a) * to.stride + 2 * j + b] = found[a][b];
+                target[(2 * i + a) * of.wide + 2 * j + b] = found[a][b];
 }
 
 __device__ const int around[AROUND_COUNT][3] = AROUND;
@@ -102,9 +96,9 @@ __device__ __forceinline__ void sum_surroundings(const float* source, long long 
 
 // Computes pairs of inputs of the synthesis. Grid: (blocks of cells, pairs).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    enlarge_last(const Level* __restrict__ levels, const float* __restrict__ filters,
-                 const float* __restrict__ latents, const float* __restrict__ copies,
-                 __half2* __restrict__ enlarged) {
+    enlarge_last(const Level* __restrict__ levels, const Grid* __restrict__ grids,
+                 const float* __restrict__ filters, const float* __restrict__ latents,
+                 const float* __restrict__ copies, __half2* __restrict__ enlarged) {
     const Level& of = levels[0];
     const int columns = int(of.columns), rows = int(of.rows);
     const int wide = int(of.wide), high = int(of.high), pair = blockIdx.y;
@@ -121,19 +115,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             found[part][0][0] = found[part][0][1] = found[part][1][0] = found[part][1][1] = value;
             continue;
         }
-        const Plane from = of.from[k < GRIDS ? k : 0];
-        const float* const source = (from.is_own ? latents : copies) + from.start;
+        const float* const finest = latents + grids[0].start;
+        const long long stride = grids[0].stride;
         if (k >= GRIDS) {
-            sum_surroundings(source, from.stride, high, wide, i, j, k - GRIDS, found[part]);
+            sum_surroundings(finest, stride, high, wide, i, j, k - GRIDS, found[part]);
         } else if (k == 0) {
 #pragma unroll
             for (int a = 0; a < 2; ++a)
 #pragma unroll
                 for (int b = 0; b < 2; ++b)
-                    found[part][a][b] = source[min(2 * i + a, high - 1) * from.stride +
-                                               min(2 * j + b, wide - 1)];
+                    found[part][a][b] =
+                        finest[min(2 * i + a, high - 1) * stride + min(2 * j + b, wide - 1)];
         } else {
-            enlarge_cell(source, from.stride, rows, columns, i, j, taps, found[part]);
+            enlarge_cell(copies + of.from + (k - 1) * of.rows * of.columns, rows, columns, i, j,
+                         taps, found[part]);
         }
 #pragma unroll
         for (int a = 0; a < 2; ++a)
@@ -206,39 +201,34 @@ __device__ __forceinline__ float reduce_cell(const Window& window, const float (
 // level's taps. Grid: (blocks of cells, grids).
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce(const Level* __restrict__ levels, int level, const float* __restrict__ filters,
-           const float* __restrict__ latents, const float* __restrict__ copies,
-           const __half* __restrict__ of_pixels, float* of_copies, float* __restrict__ of_latents,
-           const Grid* __restrict__ grids, float* __restrict__ partials) {
+           const float* __restrict__ copies, const __half* __restrict__ of_pixels,
+           float* of_copies, float* __restrict__ partials) {
     const Level& of = levels[level];
-    const int k = level + 1 + blockIdx.y, columns = int(of.columns), rows = int(of.rows);
+    const int columns = int(of.columns), rows = int(of.rows);
     const long long cell = (long long)blockIdx.x * THREADS + threadIdx.x;
     float of_taps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (cell < (long long)rows * columns) {
         const int i = int(cell / columns), j = int(cell - (long long)i * columns);
         float taps[4], gradient;
         load_taps(taps, filters, level);
-        const Plane from = of.from[k], to = of.to[k];
         const int high = int(of.high), wide = int(of.wide);
         const Window window = {2 * i - 3, 2 * j - 3, high,  wide,
                                i == 0,    i == rows - 1, j == 0, j == columns - 1};
         if (level == 0) {
+            const int k = blockIdx.y + 1;
             const __half* const values = of_pixels + 2LL * (k / 2) * high * wide + k % 2;
             gradient = reduce_cell(window, taps, of_taps, [&](int y, int x) {
                 return __half2float(values[2 * (y * (long long)wide + x)]);
             });
         } else {
-            const float* const values = of_copies + to.start;
+            const float* const values = of_copies + of.to + (blockIdx.y + 1) * of.high * of.wide;
             gradient = reduce_cell(window, taps, of_taps,
-                                   [&](int y, int x) { return values[y * to.stride + x]; });
+                                   [&](int y, int x) { return values[y * of.wide + x]; });
         }
-        const float value =
-            ((from.is_own ? latents : copies) + from.start)[i * from.stride + j];
+        const long long place = of.from + blockIdx.y * of.rows * of.columns + cell;
 #pragma unroll
-        for (int m = 0; m < 4; ++m) of_taps[m] *= value;
-        if (from.is_own)
-            of_latents[grids[k].parameter + cell] = gradient;
-        else
-            of_copies[from.start + cell] = gradient;
+        for (int m = 0; m < 4; ++m) of_taps[m] *= copies[place];
+        of_copies[place] = gradient;
     }
     __shared__ float of_warps[THREADS / 32][4];
 #pragma unroll

@@ -15,6 +15,7 @@ struct Grid {
     long long rows, columns, stride;
     long long start;        // of the first latent, in arrays with borders
     long long parameter;    // of the first latent, in arrays without
+    long long copy;         // of the first latent, in arrays of copies, see enlargement.cu
     long long first_piece;  // pieces are 16 latents of a row
     long long pieces;       // of a row
     long long features[4];  // start of gradients for the grids after this, see rate.cu

@@ -75,7 +75,7 @@ class LatentKernels:
         latents, own_gradient = zeros(layout.latents), zeros(layout.latents)
         planes = zeros((len(NEIGHBOURS) + 1) // 2, layout.latents)  # of pairs
         features = zeros(max(1, layout.features))
-        derivatives, of_latents = zeros(count), zeros(count)
+        derivatives = zeros(count)
         copies, of_copies = zeros(max(1, layout.copies)), zeros(max(1, layout.copies))
         inputs = network.grids + len(SURROUNDINGS)
         enlarged = zeros(inputs // 2 + 1, pixels)  # of pairs, a one for biases included
@@ -98,7 +98,7 @@ class LatentKernels:
         latent_blocks, weight_blocks = (blocks_for(count),), (-(-weights.size // 32),)
         self.round_latents = Launch(
             *(steps("round_latents"), latent_blocks),
-            (grids, *now, self.parameters, latents, derivatives, np.int64(count)),
+            (grids, *now, self.parameters, latents, copies, derivatives, np.int64(count)),
         )
         self.rate = Launch(
             *(modules["rate"].get_function("rate"), (blocks,)),
@@ -116,12 +116,12 @@ class LatentKernels:
             ),
             _WARP_THREADS,
         )
-        given, gradients = (filters, latents, copies), (of_pixels, of_copies, of_latents, grids)
+        given, gradients = (filters, latents, copies, enlarged), (of_pixels, of_copies)
         forward, backward, filter_partials, firsts = _enlargements(
-            modules["enlargement"], layout, xp, given, enlarged, gradients
+            modules["enlargement"], layout, xp, grids, given, gradients
         )
         self.pixels = [*forward, pixel, *backward]
-        of_gradients = (planes, plane, own_gradient, features, of_pixels, of_latents, derivatives)
+        of_gradients = (planes, plane, own_gradient, features, of_pixels, of_copies, derivatives)
         self.update_latents = Launch(
             *(steps("update_latents"), latent_blocks),
             (grids, *now, *of_gradients, self.parameters, *self.moments, np.int64(count)),
@@ -136,7 +136,7 @@ class LatentKernels:
 
 
 def _enlargements(
-    module: Module, layout: Layout, xp: Any, given: tuple, enlarged: Array, gradients: tuple
+    module: Module, layout: Layout, xp: Any, grids: Array, given: tuple, gradients: tuple
 ) -> tuple[list[Launch], list[Launch], Array, Array]:
     """Return the enlargements of grids, the finest last, and their gradients.
 
@@ -144,18 +144,20 @@ def _enlargements(
     are returned, too.
     """
     enlarge, reduce = (module.get_function(name) for name in ("enlarge", "reduce"))
+    filters, _, copies, enlarged = given
     levels, shapes = xp.asarray(layout.levels), layout.grids[1:, :2].tolist()
     grid_blocks = [(blocks_for(h * w), len(shapes) - k) for k, (h, w) in enumerate(shapes)]
     firsts = np.cumsum([0, *(blocks * grids for blocks, grids in grid_blocks)]).astype(np.int32)
     partials = xp.zeros((max(1, int(firsts[-1])), 4), dtype="float32")
     forward, backward = [], []
     for level, blocks in enumerate(grid_blocks):
-        of_level = (levels, np.int32(level), *given)
+        of_level = (levels, np.int32(level), filters, copies)
         forward.append(Launch(enlarge, blocks, of_level))
         backward.append(Launch(reduce, blocks, (*of_level, *gradients, partials[firsts[level] :])))
     cells = blocks_for(int(layout.levels[0, :2].prod()))
-    last = module.get_function("enlarge_last"), (cells, len(enlarged)), (levels, *given, enlarged)
-    return [*reversed(forward[1:]), Launch(*last)], backward, partials, xp.asarray(firsts)
+    kernel, arguments = module.get_function("enlarge_last"), (levels, grids, *given)
+    last = Launch(kernel, (cells, len(enlarged)), arguments)
+    return [*reversed(forward[1:]), last], backward, partials, xp.asarray(firsts)
 
 
 def _constants(objective: BitsObjective) -> dict[str, Any]:

@@ -26,53 +26,32 @@ class Layout:
     levels: np.ndarray
     latents: int  # with borders
     features: int
-    copies: int
+    copies: int  # grids but the finest, at their own and all finer sizes but the finest
     pieces: int
 
 
 def make_layout(shapes: Shapes) -> Layout:
     """Lay out grids of shapes (rows, columns), the finest first."""
-    grids = np.zeros((len(shapes), 7 + FEATURES), np.int64)
-    latents = features = parameters = pieces = 0
+    grids = np.zeros((len(shapes), 8 + FEATURES), np.int64)
+    latents = features = parameters = pieces = copies = 0
     for k, (rows, columns) in enumerate(shapes):
         stride, per_row = columns + 2 * _BORDER, -(-columns // PIECE)
         start = latents + _BORDER * stride + _BORDER
-        grids[k, :7] = rows, columns, stride, start, parameters, pieces, per_row
+        grids[k, :8] = rows, columns, stride, start, parameters, copies, pieces, per_row
         latents += (rows + 2 * _BORDER) * stride
         parameters += rows * columns
+        copies += (len(shapes) - k) * rows * columns if k else 0
         pieces += rows * per_row
         for up in range(1, FEATURES + 1):
-            grids[k, 6 + up] = features
+            grids[k, 7 + up] = features
             features += rows * (((columns - 1) >> up) + 1)
     latents += PIECE * (shapes[-1][1] + 2 * _BORDER)  # are read beyond the end of a row
-    levels, copies = _levels(shapes, grids)
-    return Layout(grids, levels, latents, features, copies, pieces)
-
-
-def _levels(shapes: Shapes, grids: np.ndarray) -> tuple[np.ndarray, int]:
-    """Make the table of levels, and count the numbers of enlarged copies."""
-    copies, places = 0, {}
-    for size, (rows, columns) in enumerate(shapes):
-        for k in range(size + 1, len(shapes) if size else 0):
-            places[k, size] = copies
-            copies += rows * columns
-
-    def plane(k: int, size: int) -> tuple[int, int, int]:
-        """Return the struct ``Plane`` of grid k with the shape of another grid."""
-        if size == k:
-            return int(grids[k, 3]), int(grids[k, 2]), 1
-        return places.get((k, size), 0), shapes[size][1], 0
-
     high, wide = shapes[0]
-    coarser = [*shapes[1:], ((high + 1) // 2, (wide + 1) // 2)]
-    rows = []
-    for level in range(max(1, len(shapes) - 1)):
-        numbers = [*coarser[level], *shapes[level]]
-        for size in (level + 1, level):
-            for k in range(len(shapes)):
-                numbers += plane(k, min(size, k))
-        rows.append(numbers)
-    return np.array(rows, np.int64), copies
+    coarser = [*shapes[1:], ((high + 1) // 2, (wide + 1) // 2)][: max(1, len(shapes) - 1)]
+    sides = np.column_stack([coarser, shapes[: len(coarser)]])
+    starts = np.append(grids[:, 5], copies)
+    levels = np.column_stack([sides, starts[1:][: len(sides)], starts[: len(sides)]])
+    return Layout(grids, levels, latents, features, copies, pieces)
 
 
 def shared_constants(grids: int, hidden: int, channels: int) -> dict[str, Any]:

@@ -13,10 +13,10 @@
 __device__ const int offsets[NEIGHBOURS][2] = OFFSETS;
 __device__ const int around[AROUND_COUNT][3] = AROUND;
 
-// A latent: its grid, its place there, and its place in arrays with borders.
+// A latent: its grid, its place there, and its places in arrays with borders and of copies.
 struct Place {
     int k, y, x;
-    long long latent;
+    long long latent, copy;
 };
 
 __device__ __forceinline__ Place place_of(const Grid* grids, long long parameter) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ Place place_of(const Grid* grids, long long parameter
     while (k + 1 < GRIDS && parameter >= grids[k + 1].parameter) ++k;
     const long long own = parameter - grids[k].parameter;
     const int y = int(own / grids[k].columns), x = int(own - y * grids[k].columns);
-    return {k, y, x, grids[k].start + y * grids[k].stride + x};
+    return {k, y, x, grids[k].start + y * grids[k].stride + x, grids[k].copy + own};
 }
 
 // The sum of the four bytes of a hash, of mean 0 and variance 1; see `latent_ops.noise`.
@@ -48,7 +48,8 @@ __device__ __forceinline__ float round_softly(float x, float temperature, float&
 extern "C" __global__ void __launch_bounds__(THREADS)
     round_latents(const Grid* __restrict__ grids, const Step* __restrict__ steps,
                   const int* __restrict__ step, const float* __restrict__ parameters,
-                  float* __restrict__ latents, float* __restrict__ derivatives, long long count) {
+                  float* __restrict__ latents, float* __restrict__ copies,
+                  float* __restrict__ derivatives, long long count) {
     const long long parameter = (long long)blockIdx.x * THREADS + threadIdx.x;
     if (parameter >= count) return;
     const Step now = steps[*step];
@@ -60,7 +61,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         value += now.sigma * noise((unsigned int)parameter, now.key);
         value = round_softly(value, now.temperature, derivative);
     }
-    latents[place_of(grids, parameter).latent] = value;
+    const Place place = place_of(grids, parameter);
+    latents[place.latent] = value;
+    if (place.k > 0) copies[place.copy] = value;
     derivatives[parameter] = derivative;
 }
 
@@ -128,8 +131,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     update_latents(const Grid* __restrict__ grids, const Step* __restrict__ steps,
                    const int* __restrict__ step, const __half* __restrict__ planes, long long plane,
                    const float* __restrict__ own_gradient, const float* __restrict__ features,
-                   const __half* __restrict__ of_pixels,
-                   const float* __restrict__ of_latents, const float* __restrict__ derivatives,
+                   const __half* __restrict__ of_pixels, const float* __restrict__ of_copies,
+                   const float* __restrict__ derivatives,
                    float* __restrict__ parameters, float* __restrict__ moments1,
                    float* __restrict__ moments2, long long count) {
     const long long parameter = (long long)blockIdx.x * THREADS + threadIdx.x;
@@ -137,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (parameter >= count || now.temperature == 0.0f) return;
     const Place place = place_of(grids, parameter);
     const float by_pixels = place.k == 0 ? gradient_of_pixels(grids[0], place, of_pixels)
-                                         : of_latents[parameter];
+                                         : of_copies[place.copy];
     const float by_bits = gradient_of_bits(grids, place, planes, plane, own_gradient, features);
     const float gradient = now.pixel_scale * by_pixels + now.bit_scale * by_bits;
     move(parameters + parameter, moments1 + parameter, moments2 + parameter,
