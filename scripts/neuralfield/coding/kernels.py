@@ -102,19 +102,15 @@ def _code(value, largest, mean, scale, tables, stream, states, cursor, intervals
     lane = number & (states.size - 1)
     state = np.int64(states[lane])
     slot = state & (_TOTAL - 1)
-    least, most, start, end = -largest, largest, 0, 0
-    found = min(max((mean + 128) >> 8, least), most)
-    for attempt in range(2 * largest + 1):
+    found = min(max((mean + 128) >> 8, -largest), largest)
+    start = _cumulative(found, largest, mean, scale, tables)
+    end = _cumulative(found + 1, largest, mean, scale, tables)
+    while slot < start:
+        found, end = found - 1, start
         start = _cumulative(found, largest, mean, scale, tables)
-        if slot < start:
-            most = found - 1
-            found = most if attempt < 2 else (least + most) >> 1
-            continue
+    while slot >= end:
+        found, start = found + 1, end
         end = _cumulative(found + 1, largest, mean, scale, tables)
-        if slot < end:
-            break
-        least = found + 1
-        found = least if attempt < 2 else (least + most) >> 1
     state = (end - start) * (state >> PROBABILITY_BITS) + slot - start
     while state < LEAST_STATE:
         if cursor[BYTES] == stream.size:

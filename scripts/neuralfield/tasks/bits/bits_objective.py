@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from neuralfield.nn import ops
-from neuralfield.nn.tensor import Tensor, record
+from neuralfield.nn.losses import mean_squared_error
+from neuralfield.nn.tensor import Tensor
 from neuralfield.system.device import Array
 from neuralfield.tasks.bits.latent_network import LatentNetwork
 from neuralfield.tasks.bits.latent_ops import laplace_bits, noise_keys, round_softly
@@ -78,8 +79,11 @@ class BitsObjective(Objective):
         """Whether `steer` is to be called before a step."""
         if self.target_bits_per_pixel is None and self.target_psnr_db is None:
             return False
-        is_soft = self.rounding(step).temperature > 0
-        return is_soft and step >= self._first_steering and step % self._steering_interval == 0
+        steps = self.schedule.steps
+        is_time = (
+            step >= math.ceil(_FIRST_STEERING * steps) and step % max(1, steps // _STEERINGS) == 0
+        )
+        return is_time and self.rounding(step).temperature > 0
 
     def steer(self, step: int, error: float, bits_per_pixel: float) -> None:
         """Change the weight of bits, given the values before a step for rounded latents.
@@ -110,14 +114,6 @@ class BitsObjective(Objective):
         others = bits_of_networks(weights, self.pixels, self.bit_weight) / self.pixels
         return max(target - others, 0.1 * target)
 
-    @property
-    def _first_steering(self) -> int:
-        return math.ceil(_FIRST_STEERING * self.schedule.steps)
-
-    @property
-    def _steering_interval(self) -> int:
-        return max(1, self.schedule.steps // _STEERINGS)
-
     @cached_property
     def data(self) -> Array:
         """The values of all pixels."""
@@ -138,10 +134,9 @@ class BitsObjective(Objective):
     def evaluate(self, samples: Array, step: int, batch_size: int) -> tuple[Tensor, Array]:
         if self.steers_at(step):
             squared, bits = self._forward(Rounding(0, 0), 0)
-            self.steer(step, float(squared.data), float(bits.data.sum()) / self.pixels)
+            self.steer(step, float(squared.data), float(bits.data) / self.pixels)
         squared, bits = self._forward(self.rounding(step), int(self.noise_keys(step)))
-        weighted = ops.multiply(bits, self.bit_weight / self.pixels)
-        return ops.add(squared, _sum(weighted)), squared.data
+        return ops.add(squared, ops.multiply(bits, self.bit_weight / self.pixels)), squared.data
 
     def _forward(self, rounding: Rounding, key: int) -> tuple[Tensor, Tensor]:
         """Compute the mean squared error, and the bits of all latents."""
@@ -152,9 +147,9 @@ class BitsObjective(Objective):
             )
             first += parameters.data.size
         found = self.network.pixels(latents)
-        squared = _mean_squared_error(found, self.data)
+        squared = mean_squared_error(found, self.data, self.data.size)
         flat = ops.concatenate([ops.reshape(grid, (-1, 1)) for grid in latents], axis=0)
-        return squared, laplace_bits(flat, self.network.distributions(latents))
+        return squared, laplace_bits(flat, self.network.distributions(flat))
 
     @property
     def block_samples(self) -> int:
@@ -168,12 +163,3 @@ class BitsObjective(Objective):
     @property
     def working_values(self) -> int:
         return 20 * self.network.parameters["rate.0"].shape[0] + 8 * self.network.hidden
-
-
-def _mean_squared_error(found: Tensor, targets: Array) -> Tensor:
-    error = found.data - targets
-    return record((error**2).mean(), (found,), lambda g: (g * 2 / error.size * error,))
-
-
-def _sum(x: Tensor) -> Tensor:
-    return record(x.data.sum(), (x,), lambda g: (np.full_like(x.data, g),))

@@ -109,27 +109,22 @@ class LatentNetwork(Network[Linear]):
         for k, grid in enumerate(latents):
             plane = ops.reshape(grid, (-1, 1))
             for level in range(k - 1, -1, -1):
-                taps = ops.reshape(self._row("filters", level), (4, 1))
+                taps = _sums(self._tensors["filters"], np.array([[[level]]]))
                 for index in self._enlargements[level]:
-                    ones = np.ones((*index.shape, 1), plane.data.dtype)
-                    gathered = ops.weighted_rows(plane, index[..., None], ones)
-                    plane = ops.matmul(gathered, taps)
+                    plane = ops.matmul(_sums(plane, index[..., None]), ops.reshape(taps, (4, 1)))
             columns.append(ops.multiply(plane, INPUT_SCALE))
         finest = ops.reshape(latents[0], (-1, 1))
         for index in self._around:
-            ones = np.ones((len(index), 1, index.shape[1]), finest.data.dtype)
-            total = ops.weighted_rows(finest, index[:, None], ones)
-            columns.append(ops.multiply(total, INPUT_SCALE))
+            columns.append(ops.multiply(_sums(finest, index[:, None]), INPUT_SCALE))
         values = ops.concatenate([*columns, self._ones(columns[0])], axis=1)
         rectified = ops.relu(self._apply("hidden", values))
         return self._apply("output", ops.concatenate([rectified, values], axis=1))
 
-    def distributions(self, latents: list[Tensor]) -> Tensor:
-        """Compute mean and binary logarithm of the scale of all latents, shape (latents, 2)."""
-        flat = ops.concatenate([ops.reshape(grid, (-1, 1)) for grid in latents], axis=0)
+    def distributions(self, latents: Tensor) -> Tensor:
+        """Compute mean and binary logarithm of the scale of all latents, (n, 1), shape (n, 2)."""
         index, exists = self._context
-        weights = exists.astype(flat.data.dtype)
-        x = ops.weighted_rows(flat, index[..., None], weights[..., None])
+        weights = exists.astype(latents.data.dtype)
+        x = ops.weighted_rows(latents, index[..., None], weights[..., None])
         for name in ("rate.0", "rate.1"):
             x = ops.add(ops.relu(self._apply(name, self._with_ones(x))), x)
         return self._apply("rate.2", self._with_ones(x))
@@ -142,11 +137,6 @@ class LatentNetwork(Network[Linear]):
 
     def _ones(self, values: Tensor) -> Tensor:
         return Tensor(np.ones((len(values.data), 1), values.data.dtype))
-
-    def _row(self, name: str, row: int) -> Tensor:
-        one_hot = np.zeros((1, len(self._tensors[name].data)))
-        one_hot[0, row] = 1
-        return ops.matmul(ops.as_tensor(one_hot, self._tensors[name]), self._tensors[name])
 
     @cached_property
     def _enlargements(self) -> list[tuple[Array, Array]]:
@@ -186,6 +176,11 @@ class LatentNetwork(Network[Linear]):
             parts.append(np.stack([*near, *coarse_features(grids, k)], -1).reshape(-1, INPUTS))
         index = np.concatenate(parts)
         return np.maximum(index - 1, 0), index > 0
+
+
+def _sums(table: Tensor, rows: Array) -> Tensor:
+    """Compute sums of rows of a table, (n, groups, k), over k; see `ops.weighted_rows`."""
+    return ops.weighted_rows(table, rows, np.ones(rows.shape, table.data.dtype))
 
 
 def _tap_places(length: int, coarse: int) -> Array:

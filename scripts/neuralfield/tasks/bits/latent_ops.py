@@ -62,10 +62,10 @@ def _soft(x: Array, temperature: float) -> tuple[Array, Array]:
 
 
 def laplace_bits(latents: Tensor, distributions: Tensor) -> Tensor:
-    """Compute the bits of latents (n, 1) of a mean and a binary log-scale s each, shape (n, 2).
+    """Compute the bits of all latents (n, 1), of a mean and a binary log-scale s each (n, 2).
 
     The density is proportional to 2^(-|v - mean| / 2^s); a latent's probability is its integral
-    from v - 1/2 to v + 1/2, increased by `PROBABILITY_FLOOR`. Returns shape (n, 1).
+    from v - 1/2 to v + 1/2, increased by `PROBABILITY_FLOOR`.
     """
     mean, unbounded = distributions.data[:, :1], distributions.data[:, 1:]
     log_scale = np.clip(unbounded, LEAST_LOG_SCALE, LARGEST_LOG_SCALE)
@@ -84,4 +84,4 @@ def laplace_bits(latents: Tensor, distributions: Tensor) -> Tensor:
         to_log_scale = -math.log(2) * decay * by_decay * is_inside
         return to_latent, np.concatenate([-to_latent, to_log_scale], axis=1)
 
-    return record(-np.log2(share), (latents, distributions), backward)
+    return record(-np.log2(share).sum(), (latents, distributions), backward)

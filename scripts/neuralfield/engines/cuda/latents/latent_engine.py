@@ -64,11 +64,10 @@ class CudaLatentEngine:
         while step < end:
             if self.objective.steers_at(step):
                 self.objective.steer(step, *self.evaluate())
-            self._chunk = 1
-            while self._chunk < min(MOST_STEPS, end - step):
-                if self.objective.steers_at(step + self._chunk):
-                    break
-                self._chunk += 1
+            following = range(step + 1, min(end, step + MOST_STEPS))
+            self._chunk = (
+                next((s for s in following if self.objective.steers_at(s)), following.stop) - step
+            )
             self._steps.run(step, self._chunk)
             step += self._chunk
 
