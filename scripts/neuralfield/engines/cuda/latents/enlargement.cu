@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 __device__ const int around[AROUND_COUNT][3] = AROUND;
 
 // Computes the sums of latents around 2 x 2 pixels of the finest grid, where places outside are those
-// of its ends.
+// of its ends, or the latents of the pixels, if `number` is negative.
 __device__ __forceinline__ void sum_surroundings(const float* source, long long stride, int high,
                                                  int wide, int i, int j, int number,
                                                  float (&found)[2][2]) {
@@ -83,14 +83,13 @@ __device__ __forceinline__ void sum_surroundings(const float* source, long long 
     for (int a = 0; a < 2; ++a)
 #pragma unroll
         for (int b = 0; b < 2; ++b) {
-            found[a][b] = 0.0f;
+            const int y = min(2 * i + a, high - 1), x = min(2 * j + b, wide - 1);
+            found[a][b] = number < 0 ? source[y * stride + x] : 0.0f;
 #pragma unroll
             for (int n = 0; n < AROUND_COUNT; ++n)
-                if (around[n][0] == number) {
-                    const int y = min(2 * i + a, high - 1), x = min(2 * j + b, wide - 1);
+                if (around[n][0] == number)
                     found[a][b] += source[min(max(y + around[n][1], 0), high - 1) * stride +
                                           min(max(x + around[n][2], 0), wide - 1)];
-                }
         }
 }
 
@@ -117,19 +116,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         const float* const finest = latents + grids[0].start;
         const long long stride = grids[0].stride;
-        if (k >= GRIDS) {
-            sum_surroundings(finest, stride, high, wide, i, j, k - GRIDS, found[part]);
-        } else if (k == 0) {
-#pragma unroll
-            for (int a = 0; a < 2; ++a)
-#pragma unroll
-                for (int b = 0; b < 2; ++b)
-                    found[part][a][b] =
-                        finest[min(2 * i + a, high - 1) * stride + min(2 * j + b, wide - 1)];
-        } else {
+        if (k == 0 || k >= GRIDS)
+            sum_surroundings(finest, stride, high, wide, i, j, k == 0 ? -1 : k - GRIDS, found[part]);
+        else
             enlarge_cell(copies + of.from + (k - 1) * of.rows * of.columns, rows, columns, i, j,
                          taps, found[part]);
-        }
 #pragma unroll
         for (int a = 0; a < 2; ++a)
 #pragma unroll
