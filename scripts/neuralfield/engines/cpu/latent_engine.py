@@ -51,8 +51,7 @@ class LatentEngine:
         self.objective, network = objective, objective.network
         self._grids, shapes = network.grids, network.shapes
         self.totals = np.zeros(2)
-        table, latents, features = latent_table.make_table(shapes)
-        places, copies = latent_table.copy_places(shapes)
+        table, latents, features, copies = latent_table.make_table(shapes)
         parameters, starts = flatten_parameters(device, network)
         self._moments = flatten_moments(device, objective.optimizer, network)
         self._latent_count, filters = starts["rate.0"], starts["filters"]
@@ -62,7 +61,6 @@ class LatentEngine:
 
         self._arrays = latent_table.Arrays(
             table=table,
-            places=places,
             image=np.ascontiguousarray(objective.values.transpose(2, 0, 1), np.float32),
             latents=zeros(latents),
             derivatives=zeros(self._latent_count),

@@ -11,6 +11,7 @@ from numba.extending import register_jitable
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.latent_table import (
     COLUMNS,
+    COPY_START,
     LATENT_START,
     PARAMETER_START,
     ROWS,
@@ -32,22 +33,28 @@ def line_numbers(columns: int) -> int:
     return columns + 2 * MARGIN
 
 
+@register_jitable
+def copy_place(table, grid, size):
+    """Return where the copy of a grid with the size of another one begins."""
+    return table[size, COPY_START] + (grid - size) * table[size, ROWS] * table[size, COLUMNS]
+
+
 @entry_point
 def enlarge_grid(arrays, grid, work):
     """Enlarge a grid to the sizes of all finer grids but the finest, into `copies`."""
-    table, places, enlarged = arrays.table, arrays.places, arrays.copies
+    table, enlarged = arrays.table, arrays.copies
     rows, columns, stride = table[grid, ROWS], table[grid, COLUMNS], table[grid, STRIDE]
-    place = places[grid, grid]
+    place = copy_place(table, grid, grid)
     for y in range(rows):
         start = table[grid, LATENT_START] + y * stride
         target = enlarged[place + y * columns : place + (y + 1) * columns]
         target[:] = arrays.latents[start : start + columns]
     for level in range(grid - 1, 0, -1):
         rows, columns = table[level + 1, ROWS], table[level + 1, COLUMNS]
-        place, wide = places[grid, level + 1], table[level, COLUMNS]
+        place, wide = copy_place(table, grid, level + 1), table[level, COLUMNS]
         source, taps = enlarged[place : place + rows * columns], arrays.filters[4 * level :][:4]
         for y in range(table[level, ROWS]):
-            place = places[grid, level] + y * wide
+            place = copy_place(table, grid, level) + y * wide
             enlarge_row(source, rows, columns, y, taps, work, enlarged[place : place + wide])
 
 
@@ -57,9 +64,9 @@ def enlarge_grid_backward(arrays, grid, filter_gradient, work):
 
     That for the filters is written to `filter_gradient`, of their shape.
     """
-    table, places, enlarged = arrays.table, arrays.places, arrays.copies
+    table, enlarged = arrays.table, arrays.copies
     filter_gradient[:] = 0
-    rows, columns, place = table[1, ROWS], table[1, COLUMNS], places[grid, 1]
+    rows, columns, place = table[1, ROWS], table[1, COLUMNS], copy_place(table, grid, 1)
     even, odd, total = arrays.copy_gradients
     for i in range(place, place + rows * columns):
         total[i] = even[i] + odd[i]
@@ -67,7 +74,7 @@ def enlarge_grid_backward(arrays, grid, filter_gradient, work):
         wide, high = columns, rows
         gradient_of_copy = total[place : place + high * wide]
         rows, columns = table[level + 1, ROWS], table[level + 1, COLUMNS]
-        place = places[grid, level + 1]
+        place = copy_place(table, grid, level + 1)
         source = enlarged[place : place + rows * columns]
         target = total[place : place + rows * columns]
         target[:] = 0

@@ -5,6 +5,7 @@ from numba.extending import register_jitable
 
 from neuralfield.engines.cpu.kernels import entry_point
 from neuralfield.engines.cpu.kernels.latent_enlargement import (
+    copy_place,
     enlarge_row,
     enlarge_row_backward,
     line_numbers,
@@ -47,7 +48,7 @@ def pixel_band(arrays, band, network_gradient, work):
     That for grid 0 is written to `gradient`, those for filters and weights to `network_gradient`:
     the taps of all filters, then the hidden layer's matrix and the output's.
     """
-    table, places, image, latents = arrays.table, arrays.places, arrays.image, arrays.latents
+    table, image, latents = arrays.table, arrays.image, arrays.latents
     hidden_matrix, output_matrix, filters = arrays.hidden, arrays.output, arrays.filters
     enlarged, copy_gradient = arrays.copies, arrays.copy_gradients[band & 1]
     grids, channels, hidden = len(table), len(image), len(hidden_matrix)
@@ -76,13 +77,14 @@ def pixel_band(arrays, band, network_gradient, work):
     first, end = band * BAND_ROWS, min(rows, (band + 1) * BAND_ROWS)
     for grid in range(1, grids):
         low, high = max(0, (first >> 1) - 2), min(half_rows, ((end - 1) >> 1) + 3)
-        at = places[grid, 1]
+        at = copy_place(table, grid, 1)
         copy_gradient[at + low * half_columns : at + high * half_columns] = 0
     factor = np.float32(2.0 / (rows * columns * channels))
     squares = 0.0
     for y in range(first, end):
         for grid in range(1, grids):
-            source = enlarged[places[grid, 1] : places[grid, 1] + half]
+            place = copy_place(table, grid, 1)
+            source = enlarged[place : place + half]
             target = row_values[grid - 1, :columns]
             enlarge_row(source, half_rows, half_columns, y, taps, lines, target)
         for left in range(0, columns, PIECE):
@@ -125,7 +127,7 @@ def pixel_band(arrays, band, network_gradient, work):
                 target = arrays.around_gradients[i - grids, y, left : left + count]
                 _scale(x_gradient[i, :count], target)
         for grid in range(1, grids):
-            place = places[grid, 1]
+            place = copy_place(table, grid, 1)
             enlarge_row_backward(
                 row_gradient[grid - 1, :columns],
                 *(enlarged[place : place + half], half_rows, half_columns, y, taps, lines),

@@ -26,16 +26,18 @@ LATENT_START = 3
 """Place of a grid's first latent, and of its gradient; rows are `STRIDE` apart."""
 PARAMETER_START = 4
 """Place of a grid's first parameter; rows follow each other without gaps."""
-FEATURE_START = 4
+COPY_START = 5
+"""Place of the first copy, enlarged or not, with the size of a grid: that of the grid itself, if it
+is not the finest. Those of coarser grids follow, the finer first."""
+FEATURE_START = 5
 """`FEATURE_START` + j is the place of the gradient that grid k + j gets from grid k."""
 TABLE_COLUMNS = FEATURE_START + FEATURES + 1
 
 
 class Arrays(NamedTuple):
-    """The arrays that kernels exchange; float32 but for the first two."""
+    """The arrays that kernels exchange; float32 but for the first."""
 
     table: np.ndarray  # int64; latents and their gradients are where it says
-    places: np.ndarray  # int64, where copies and their gradients are, see `copy_places`
     image: np.ndarray  # (channels, rows, columns)
     latents: np.ndarray
     derivatives: np.ndarray  # of latents with respect to their parameters
@@ -52,31 +54,19 @@ class Arrays(NamedTuple):
     copy_gradients: np.ndarray  # (3, copies), of bands of even and of odd numbers, and their sum
 
 
-def make_table(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int, int]:
-    """Return the table for grids of shapes (rows, columns), the finest first, the length of the
-    array of latents, and that of features' gradients."""
+def make_table(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int, int, int]:
+    """Return the table for grids of shapes (rows, columns), the finest first, and the lengths of
+    the arrays of latents, of features' gradients and of copies."""
     table = np.zeros((len(shapes), TABLE_COLUMNS), np.int64)
-    latents = features = parameters = 0
+    latents = features = parameters = copies = 0
     for k, (rows, columns) in enumerate(shapes):
         stride = columns + 2 * BORDER
-        table[k, :5] = rows, columns, stride, latents + BORDER * stride + BORDER, parameters
+        start = latents + BORDER * stride + BORDER
+        table[k, :6] = rows, columns, stride, start, parameters, copies
+        copies += (len(shapes) - k) * rows * columns if k else 0
         latents += (rows + BORDER) * stride
         parameters += rows * columns
         for up, (coarse_rows, coarse_columns) in enumerate(shapes[k + 1 :][:FEATURES], 1):
             table[k, FEATURE_START + up] = features
             features += coarse_rows * coarse_columns
-    return table, latents, features
-
-
-def copy_places(shapes: Sequence[tuple[int, int]]) -> tuple[np.ndarray, int]:
-    """Return where the copies of grids begin, enlarged or not, and the length of their array.
-
-    The copy of grid k of the size of grid j, for 1 <= j <= k, begins at index (k, j); the copies of
-    the size of grid 1 come first.
-    """
-    places, length = np.zeros((len(shapes), len(shapes)), np.int64), 0
-    for size, (rows, columns) in enumerate(shapes):
-        for k in range(max(1, size), len(shapes) if size else 0):
-            places[k, size] = length
-            length += rows * columns
-    return places, length
+    return table, latents, features, copies
