@@ -135,13 +135,12 @@ def decoded(
 ) -> ImageData:
     """Decode the content of a file; `where` names it in errors."""
     require_positive("max_megapixels", max_megapixels)
-    selected = select_device(device)
+    selected, reader, pixels = select_device(device), nfz.code_latents, pixels_of
     if selected.kind == "gpu":
         decoder = CudaDecoder(selected)
-        image = nfz.from_bytes(content, where, max_megapixels, decoder.read_latents)
-        return ImageData(decoder.pixels(image), MODES[image.channels], 8)
-    image = nfz.from_bytes(content, where, max_megapixels)
-    return ImageData(pixels_of(image), MODES[image.channels], 8)
+        reader, pixels = decoder.read_latents, decoder.pixels
+    image = nfz.from_bytes(content, where, max_megapixels, reader)
+    return ImageData(pixels(image), MODES[image.channels], 8)
 
 
 def page_of(source: str | os.PathLike, max_megapixels: float | None) -> str:

@@ -195,37 +195,32 @@ class Encoder:
 
     def _coded(self, tile: Tile, training: BitsTraining) -> EncodedImage:
         """Train for a tile and code the result, or read the result of an earlier call."""
-        values = self.values_of(tile)
-        if self.tiling.count == 1:
-            return self._coded_values(values, training, self._folder("training"))
-        how = self.how.device, self.how.engine, ENGINE_VERSION
-        key = fingerprint(image_digest(values), training.described(), *how)
-        path, folder = self._folder(f"{tile.name}_{key}.json"), self._folder(tile.name)
+        values, path, folder = self.values_of(tile), None, self._folder("training")
+        if self.tiling.count > 1:
+            how = self.how.device, self.how.engine, ENGINE_VERSION
+            key = fingerprint(image_digest(values), training.described(), *how)
+            path, folder = self._folder(f"{tile.name}_{key}.json"), self._folder(tile.name)
         if path is not None and path.exists():
             stored = json.loads(path.read_bytes())
             return EncodedImage(**stored | {"content": base64.b64decode(stored["content"])})
-        coded = self._coded_values(values, training, folder)
-        log.info(
-            "tile %s of %d: %d steps, %d bytes, %.2f dB, lambda %.2e",
-            *(tile.name, self.tiling.count, training.steps),
-            *(len(coded.content), coded.psnr_db, coded.lambda_),
-        )
+        task, model, _ = self._trained(values, training, folder)
+        device, threads = select_device(self.how.device), self.how.threads or available_cores()
+        image = coded_image(task, model, device, threads)
+        reached_db = psnr_db(pixels_of(image) / np.float32(255), values)
+        bit_weight = float(model.arrays["bit_weight"][0])
+        numbers = image.width, image.height, reached_db, bit_weight, training.steps
+        coded = EncodedImage(nfz.to_bytes(image), *numbers)
+        if self.tiling.count > 1:
+            log.info(
+                "tile %s of %d: %d steps, %d bytes, %.2f dB, lambda %.2e",
+                *(tile.name, self.tiling.count, training.steps),
+                *(len(coded.content), coded.psnr_db, coded.lambda_),
+            )
         if path is not None and folder is not None:
             text = base64.b64encode(coded.content).decode()
             write_json(path, asdict(coded) | {"content": text})
             shutil.rmtree(folder)
         return coded
-
-    def _coded_values(
-        self, values: np.ndarray, training: BitsTraining, folder: Path | None
-    ) -> EncodedImage:
-        task, model, _ = self._trained(values, training, folder)
-        device, threads = select_device(self.how.device), self.how.threads or available_cores()
-        coded = coded_image(task, model, device, threads)
-        reached_db = psnr_db(pixels_of(coded) / np.float32(255), values)
-        bit_weight = float(model.arrays["bit_weight"][0])
-        numbers = coded.width, coded.height, reached_db, bit_weight, training.steps
-        return EncodedImage(nfz.to_bytes(coded), *numbers)
 
     def _trained(
         self, values: np.ndarray, training: BitsTraining, folder: Path | None
