@@ -37,6 +37,9 @@ change, as contours follow it only later."""
 _RAMP = 0.3
 """The share of the steps over which steepness grows."""
 
+_LAST = 0.3
+"""The share of the steps, the last ones, in which contours are fitted to a better image."""
+
 _SPLINE_ERROR, _BENDING = 2 / 255, 0.2
 """Error of any drawing of splines, in addition to that of JPEG's quantisation, and weight of the
 squared Laplacian of the splines, as a multiple of the mean variance of both errors."""
@@ -93,6 +96,7 @@ class Contours(NamedTuple):
     image: np.ndarray  # what the drawing explains: blurred, with the levels; the same shape
     blur_px: float
     levels: Levels
+    weights: list[np.ndarray]  # of the splines of each part
 
 
 def fit_contours(
@@ -104,24 +108,30 @@ def fit_contours(
     fits_blur: bool = False,
     fits_levels: bool = False,
     jpeg_steps: np.ndarray | None = None,
+    first: Contours | None = None,
 ) -> Contours:
     """Fit the drawing behind an image.
 
     `image` is float32, shape (height, width); paper is 1 and ink 0, or close to them with
     `fits_levels`. `blur_px` is the blur's standard deviation, or its first value. For the luma of a
     JPEG file, `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small
-    steps then have large weights. Results do not depend on the number of threads, if the BLAS takes
-    one core for each product.
+    steps then have large weights. With `first`, the last steps are taken again from contours with
+    the same splines, and with their levels. Results do not depend on the number of threads, if the
+    BLAS takes one core for each product.
     """
     variances = None if jpeg_steps is None else _variances(jpeg_steps)
     tiles = _tiles(image, splines, variances)
-    levels, blurring = Levels(), _blurring(blur_px)
+    levels, start = Levels(), 0
+    if first is not None:
+        levels, start = first.levels, round((1 - _LAST) * splines.steps)
+        for tile, weights in zip(tiles, first.weights, strict=True):
+            tile.weights = weights.copy()
     with ThreadPoolExecutor(threads) as pool:
-        now = repeat(blurring), repeat(levels)
-        for first in range(0, splines.steps, _ROUND):
-            steps = range(first, min(first + _ROUND, splines.steps))
+        now = repeat(_blurring(blur_px)), repeat(levels)
+        for step in range(start, splines.steps, _ROUND):
+            steps = range(step, min(step + _ROUND, splines.steps))
             list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
-            if first < splines.first_step or not (fits_blur or fits_levels):
+            if step < splines.first_step or not (fits_blur or fits_levels):
                 continue
             terms = [fits_blur, fits_levels, fits_levels]
             sums = np.sum(list(pool.map(_Tile.normal_equations, tiles, *now)), axis=0)
@@ -137,7 +147,7 @@ def fit_contours(
         part = found[:, tile.corner[0] :, tile.corner[1] :]
         kept = both[:, : part.shape[1], : part.shape[2]]
         part[:, : kept.shape[1], : kept.shape[2]] = kept
-    return Contours(found[0], found[1], blur_px, levels)
+    return Contours(found[0], found[1], blur_px, levels, [tile.weights for tile in tiles])
 
 
 def error_ratio(luma: np.ndarray, explained: np.ndarray, jpeg_steps: np.ndarray) -> float:
@@ -199,11 +209,11 @@ class _Tile:
         variances: np.ndarray | None,  # of the coefficients' errors, shape (8, 8)
     ) -> None:
         self.corner = corner
-        self._image, self._weights, self._splines = image, weights, splines
+        self._image, self.weights, self._splines = image, weights, splines
         self._steepness = _steepness(splines, 0)
         self._sampling = _sampling(splines.per_px)
         self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
-        self._bending, self._precisions = np.float32(0), None
+        self._bending, self._precisions, self._count = np.float32(0), None, 0
         if variances is not None:
             self._bending = np.float32(_BENDING * variances.mean())
             self._precisions = per_block(image.shape, variances.mean() / variances)
@@ -223,13 +233,14 @@ class _Tile:
             gradient = self._sampling.adjoint(self._sampling.adjoint(back).T)
             gradient *= scale
             if self._bending:
-                gradient += self._bending * _laplacian(_laplacian(self._weights))
+                gradient += self._bending * _laplacian(_laplacian(self.weights))
             self._mean += np.float32(1 - _BETA1) * (gradient - self._mean)
             self._square += np.float32(1 - _BETA2) * (gradient**2 - self._square)
             rate = _LEARNING_RATE * min(1, 2 * (1 - step / self._splines.steps))
-            rate /= 1 - _BETA1 ** (step + 1)
-            root = np.sqrt(self._square * np.float32(1 / (1 - _BETA2 ** (step + 1))))
-            self._weights -= np.float32(rate) * self._mean / (root + np.float32(_EPSILON))
+            self._count += 1
+            rate /= 1 - _BETA1**self._count
+            root = np.sqrt(self._square * np.float32(1 / (1 - _BETA2**self._count)))
+            self.weights -= np.float32(rate) * self._mean / (root + np.float32(_EPSILON))
 
     def normal_equations(self, blurring: _Band, levels: Levels) -> np.ndarray:
         """Return the sums of a linear fit of the blur's variance and of the levels of ink and paper
@@ -260,7 +271,7 @@ class _Tile:
 
     def _fine(self) -> np.ndarray:
         """Return the drawing at all points, transposed."""
-        z = self._sampling.times(self._sampling.times(self._weights).T)
+        z = self._sampling.times(self._sampling.times(self.weights).T)
         z *= np.float32(0.5) * self._steepness
         np.tanh(z, out=z)
         z *= np.float32(0.5)

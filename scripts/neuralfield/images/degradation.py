@@ -92,14 +92,19 @@ class Degradation:
         return not self.is_noisy and not self.blur_px and float(np.ptp(self.paper)) == 0
 
     @property
+    def is_white(self) -> bool:
+        """Whether the paper is so light that a file clips half of its noise."""
+        return float(np.median(self.paper)) >= _WHITE
+
+    @property
     def is_scan(self) -> bool:
         """Whether the paper is grey or shaded."""
-        return float(np.median(self.paper)) < _WHITE or float(np.ptp(self.paper)) > 0
+        return not self.is_white or float(np.ptp(self.paper)) > 0
 
     @property
     def is_grey(self) -> bool:
         """Whether the paper is darker than white, or the ink lighter than black."""
-        return float(np.median(self.paper)) < _WHITE or self.ink > 0.02
+        return not self.is_white or self.ink > 0.02
 
     def normalised(self, values: np.ndarray) -> np.ndarray:
         """Return values in which ink is 0 and paper is 1; float32, of the same shape."""

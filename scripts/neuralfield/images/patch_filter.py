@@ -1,17 +1,36 @@
 """Filtering of noise by groups of similar patches, at the size of an image.
 
-`neuralfield.rendering.refining` filters enlarged images in the same way, by kernels.
+`neuralfield.rendering.refining` filters enlarged images in the same way as `filter_patches`, by
+kernels.
 """
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-_PATCH_PX, _REACH_PX, _STRIDE_PX, _GROUP = 4, 12, 2, 64
-_BAND_PX = 64
-"""Height of the bands in which groups are found, to limit the memory."""
+_REACH_PX, _BAND_PX = 12, 64
+"""Largest distance of similar patches along each axis, and the height of the bands in which groups
+are found, to limit the memory."""
+
+_LEAST_EIGENVALUE = 1e-3
+"""Least eigenvalue of the noise as a share of the largest one: some estimates are negative."""
 
 _FAR = 9.0
 """Value beyond the border, unlike any of an image."""
+
+
+class _Groups(NamedTuple):
+    """The side of patches, the distance of the first ones of groups, and the size of a group."""
+
+    patch_px: int
+    stride_px: int
+    size: int
+
+
+_FIRST, _GUIDED = _Groups(4, 2, 64), _Groups(6, 3, 32)
+"""Without a guide, patches of less pixels and larger groups are needed to find similar ones."""
 
 
 def filter_patches(image: np.ndarray, threshold: float) -> np.ndarray:
@@ -21,29 +40,109 @@ def filter_patches(image: np.ndarray, threshold: float) -> np.ndarray:
     below the threshold become 0 (Dabov, Foi, Katkovnik & Egiazarian, "BM3D image denoising with
     shape-adaptive principal component analysis", SPARS, 2009; here of squares).
     """
-    height, width = image.shape
-    if min(height, width) < 2 * _PATCH_PX + 1:
+    if min(image.shape) < 2 * _FIRST.patch_px + 1:
         return image
-    total, weight = np.zeros((2, height * width))
-    rows, columns = (_corners(side) for side in image.shape)
-    for first in range(0, len(rows), _BAND_PX // _STRIDE_PX):
-        corners = _similar(image, rows[first : first + _BAND_PX // _STRIDE_PX], columns)
-        _add_filtered(image, *corners, threshold, total, weight)
-    return (total / weight).reshape(height, width).astype(np.float32)
+    sums = _Sums(image, _FIRST)
+    for corners in _corners_of_groups(image, _FIRST):
+        means, centred = sums.patches(image, corners)
+        covariances = centred.transpose(0, 2, 1).astype(np.float64) @ centred
+        components = np.linalg.eigh(covariances)[1].astype(np.float32)
+        coefficients = centred @ components
+        is_kept = np.abs(coefficients) > threshold
+        filtered = (coefficients * is_kept) @ components.transpose(0, 2, 1) + means
+        sums.add(corners, filtered, is_kept.sum(axis=(1, 2)))
+    return sums.mean()
 
 
-def _corners(side: int) -> np.ndarray:
+def filter_guided(image: np.ndarray, guide: np.ndarray, autocovariance: np.ndarray) -> np.ndarray:
+    """Filter noise out of an image that is known roughly: both float32, shape (height, width).
+
+    Groups are those of similar patches of the guide. Each is filtered by the Wiener filter of the
+    covariances of its patches in the guide, and of the noise: the second step of BM3D (Dabov, Foi,
+    Katkovnik & Egiazarian, "Image denoising by sparse 3-D transform-domain collaborative
+    filtering", IEEE Transactions on Image Processing, 2007), of patches as vectors. The noise may
+    be correlated: its autocovariance by distance, shape (n, n), n odd, has distance 0 in the
+    centre.
+    """
+    if min(image.shape) < 2 * _GUIDED.patch_px + 1:
+        return image
+    noise = _covariance(autocovariance, _GUIDED.patch_px)
+    sums = _Sums(image, _GUIDED)
+    for corners in _corners_of_groups(guide, _GUIDED):
+        means, centred = sums.patches(image, corners)
+        guiding = sums.patches(guide, corners)[1].astype(np.float64)
+        covariances = guiding.transpose(0, 2, 1) @ guiding / _GUIDED.size
+        weights = np.linalg.solve(covariances + noise, covariances)
+        filtered = centred @ weights.astype(np.float32) + means
+        sums.add(corners, filtered, np.trace(weights, axis1=1, axis2=2))
+    return sums.mean()
+
+
+def _covariance(autocovariance: np.ndarray, patch_px: int) -> np.ndarray:
+    """Return the covariance of the noise of the pixels of a patch, with positive eigenvalues."""
+    reach = len(autocovariance) // 2
+    padded = np.pad(autocovariance, patch_px)
+    y, x = (axis.ravel() for axis in np.mgrid[:patch_px, :patch_px])
+    down, across = (np.clip(p[:, None] - p, -reach - 1, reach + 1) for p in (y, x))
+    found = padded[reach + patch_px + down, reach + patch_px + across]
+    values, vectors = np.linalg.eigh(found)
+    return (vectors * np.maximum(values, _LEAST_EIGENVALUE * values.max())) @ vectors.T
+
+
+class _Sums:
+    """Weighted sums of filtered patches at each pixel, and of their weights."""
+
+    def __init__(self, image: np.ndarray, groups: _Groups) -> None:
+        self._shape, self._px = image.shape, groups.patch_px
+        self._total, self._weight = np.zeros((2, image.size))
+
+    def patches(
+        self, image: np.ndarray, corners: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means of groups, and their patches without them; (groups, patches, px)."""
+        found = sliding_window_view(image, (self._px, self._px))[corners]
+        patches = found.reshape(*corners[0].shape, self._px**2).astype(np.float32)
+        means = patches.mean(axis=1, keepdims=True)
+        return means, patches - means
+
+    def add(
+        self, corners: tuple[np.ndarray, np.ndarray], filtered: np.ndarray, freedom: np.ndarray
+    ) -> None:
+        """Add groups of patches; those with a larger number of free parameters have more noise."""
+        inside = np.arange(self._px)
+        down, across = (axis[..., None, None] for axis in corners)
+        indices = ((down + inside[:, None]) * self._shape[1] + across + inside).ravel()
+        shares = np.broadcast_to((1 / (1 + freedom))[:, None, None], filtered.shape)
+        self._total += np.bincount(indices, (filtered * shares).ravel(), self._total.size)
+        self._weight += np.bincount(indices, shares.ravel(), self._weight.size)
+
+    def mean(self) -> np.ndarray:
+        return (self._total / self._weight).reshape(self._shape).astype(np.float32)
+
+
+def _corners_of_groups(
+    image: np.ndarray, groups: _Groups
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows and columns of the patches of groups, both of shape (groups, patches)."""
+    rows, columns = (_corners(side, groups) for side in image.shape)
+    count = _BAND_PX // groups.stride_px
+    for first in range(0, len(rows), count):
+        yield _similar(image, rows[first : first + count], columns, groups)
+
+
+def _corners(side: int, groups: _Groups) -> np.ndarray:
     """Return the first pixels of patches along an axis, up to the last possible one."""
-    last = side - _PATCH_PX
-    return np.unique(np.append(np.arange(0, last + 1, _STRIDE_PX), last))
+    last = side - groups.patch_px
+    return np.unique(np.append(np.arange(0, last + 1, groups.stride_px), last))
 
 
 def _similar(
-    image: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    image: np.ndarray, rows: np.ndarray, columns: np.ndarray, groups: _Groups
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and columns of the patches of each group, both of shape (groups, patches)."""
+    """Return the patches that are nearest to those with their corners at rows and columns."""
     height, width = image.shape
-    band = image[rows[0] : rows[-1] + _PATCH_PX]
+    patch_px = groups.patch_px
+    band = image[rows[0] : rows[-1] + patch_px]
     around = np.pad(image, _REACH_PX, constant_values=_FAR)
     moves = np.arange(-_REACH_PX, _REACH_PX + 1)
     offsets = np.stack(np.meshgrid(moves, moves, indexing="ij"), -1).reshape(-1, 2)
@@ -51,42 +150,17 @@ def _similar(
     for index, (down, across) in enumerate(offsets):
         top, left = _REACH_PX + down + rows[0], _REACH_PX + across
         squares = (band - around[top : top + len(band), left : left + width]) ** 2
-        sums = sliding_window_view(squares, _PATCH_PX, axis=0)[rows - rows[0]].sum(-1)
-        distances[index] = sliding_window_view(sums, _PATCH_PX, axis=1)[:, columns].sum(-1)
+        sums = sliding_window_view(squares, patch_px, axis=0)[rows - rows[0]].sum(-1)
+        distances[index] = sliding_window_view(sums, patch_px, axis=1)[:, columns].sum(-1)
     distances[(offsets == 0).all(-1)] = -1  # a patch is part of its own group
-    nearest = np.argpartition(distances.reshape(len(offsets), -1), _GROUP, axis=0)[:_GROUP].T
+    nearest = np.argpartition(distances.reshape(len(offsets), -1), groups.size, axis=0)[
+        : groups.size
+    ].T
     down, across = np.moveaxis(offsets[nearest], -1, 0)
     own_row, own_column = (
         axis.reshape(-1, 1) for axis in np.meshgrid(rows, columns, indexing="ij")
     )
     return (
-        np.clip(own_row + down, 0, height - _PATCH_PX),
-        np.clip(own_column + across, 0, width - _PATCH_PX),
+        np.clip(own_row + down, 0, height - patch_px),
+        np.clip(own_column + across, 0, width - patch_px),
     )
-
-
-def _add_filtered(
-    image: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    threshold: float,
-    total: np.ndarray,
-    weight: np.ndarray,
-) -> None:
-    """Filter groups, and add their patches to the weighted sums `total` and to their weights."""
-    patches = sliding_window_view(image, (_PATCH_PX, _PATCH_PX))[rows, columns]
-    groups = patches.reshape(*rows.shape, _PATCH_PX**2).astype(np.float32)
-    means = groups.mean(axis=1, keepdims=True)
-    centred = groups - means
-    covariances = centred.transpose(0, 2, 1).astype(np.float64) @ centred
-    components = np.linalg.eigh(covariances)[1].astype(np.float32)
-    coefficients = centred @ components
-    is_kept = np.abs(coefficients) > threshold
-    filtered = (coefficients * is_kept) @ components.transpose(0, 2, 1) + means
-    weights = 1 / (1 + is_kept.sum(axis=(1, 2)))
-    inside = np.arange(_PATCH_PX)
-    places = rows[..., None, None] + inside[:, None], columns[..., None, None] + inside
-    indices = (places[0] * image.shape[1] + places[1]).ravel()
-    shares = np.broadcast_to(weights[:, None, None], filtered.shape)
-    total += np.bincount(indices, (filtered * shares).ravel(), len(total))
-    weight += np.bincount(indices, shares.ravel(), len(weight))

@@ -14,6 +14,7 @@ from neuralfield.images.contour_fit import (
     SOFT,
     SOFTER,
     Contours,
+    Splines,
     error_ratio,
     fit_contours,
 )
@@ -28,6 +29,8 @@ from neuralfield.images.image import ImageData
 from neuralfield.images.jpeg_file import MOST_PIXELS, Jpeg
 from neuralfield.images.kind import ToneCount
 from neuralfield.images.one_ink import OneInk, one_ink
+from neuralfield.images.paper_noise import PaperNoise
+from neuralfield.images.patch_filter import filter_guided
 from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
@@ -164,8 +167,9 @@ def _restored(
             fits_levels=(found.is_scan or not source.is_black) and "ink" not in given,
         )
         contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0
+        splines = SMOOTH
         if contours is None:
-            contours, error = _explaining(filtered, fit)
+            contours, error, splines = _explaining(filtered, fit)
         if error > (_MANY_UNEXPLAINED if has_many else 2 * _UNEXPLAINED):
             return None
         estimated = found, _with_flat_parts(filtered, filtered, found.noise)
@@ -174,6 +178,8 @@ def _restored(
         noise = noise_of_paper(normalised, found.paper, contours.image)
         if found.is_noisy and "noise" not in given and jpeg is None and noise < CLEAN_NOISE:
             found, filtered = replace(found, noise=0.0), normalised
+        if found.is_noisy and found.jpeg is None:
+            contours, filtered = _filtered_again(found, values, contours, splines, threads)
         found, filtered = _refined(found, filtered, contours)
         if not found.is_noisy:
             contours = fit_contours(filtered, found.blur_px, FINE, threads)
@@ -203,6 +209,19 @@ def _fit_luma(found: Degradation, fit: Callable[..., Contours]) -> Contours | No
     contours = fit(luma, splines=SMOOTH, jpeg_steps=steps)
     ratio = error_ratio(luma, contours.image, steps)
     return contours if ratio <= _MOST_ERROR_RATIO else None
+
+
+def _filtered_again(
+    found: Degradation, values: np.ndarray, contours: Contours, splines: Splines, threads: int
+) -> tuple[Contours, np.ndarray]:
+    """Filter noise again, which contours show; fit them to the result, and return both."""
+    normalised, explained = found.normalised(values), contours.image
+    noise = PaperNoise.of(normalised - explained, explained, found.noise, is_clipped=found.is_white)
+    unclipped = noise.unclipped(normalised, values, explained)
+    filtered = filter_guided(unclipped, explained, noise.autocovariance)
+    contours = fit_contours(filtered, contours.blur_px, splines, threads, first=contours)
+    drawing = noise.without_specks(contours.drawing, normalised - contours.image)
+    return contours._replace(drawing=drawing), filtered
 
 
 def _parts(setting: bool | Mapping[str, float | str]) -> tuple[dict[str, float], str | None]:
@@ -238,9 +257,11 @@ def _refined(
     return replace(found, **levels, blur_px=contours.blur_px), contours.levels.normalised(filtered)
 
 
-def _explaining(filtered: np.ndarray, fit: Callable[..., Contours]) -> tuple[Contours, float]:
-    """Return contours, no softer than needed to explain the image, and their error."""
-    contours = fit(filtered, splines=SMOOTH)
+def _explaining(
+    filtered: np.ndarray, fit: Callable[..., Contours]
+) -> tuple[Contours, float, Splines]:
+    """Return contours, no softer than needed to explain the image, their error and splines."""
+    contours, best = fit(filtered, splines=SMOOTH), SMOOTH
     error = _error(contours.image, filtered)
     for splines in (SOFT, SOFTER):
         if error < _SMALL_ERROR:
@@ -249,8 +270,8 @@ def _explaining(filtered: np.ndarray, fit: Callable[..., Contours]) -> tuple[Con
         soft_error = _error(soft.image, filtered)
         if _SOFT_GAIN * soft_error > error:
             break
-        contours, error = soft, soft_error
-    return contours, error
+        contours, error, best = soft, soft_error, splines
+    return contours, error, best
 
 
 def _error(explained: np.ndarray, image: np.ndarray) -> float:
