@@ -1,5 +1,6 @@
 """Matrix products of small float32 matrices that lie in cache, through tiles held in registers."""
 
+from itertools import chain
 from typing import Any
 
 import llvmlite.binding
@@ -12,6 +13,8 @@ VECTOR = 16
 """Rows are padded to a multiple of this: one register of AVX-512, two of AVX, four of NEON."""
 
 _WORD_BYTES = 4
+_WORD, _NUMBER, _INDEX = ir.IntType(64), ir.FloatType(), ir.IntType(32)
+_NUMBERS, _VECTOR_BYTES = ir.VectorType(_NUMBER, VECTOR), _WORD(VECTOR * _WORD_BYTES)
 
 
 def _tile_shape() -> tuple[int, int]:
@@ -36,81 +39,109 @@ def _tile(rows: int, vectors: int) -> Any:
     def tile(typing_context, a, a_row, a_step, b, b_step, c, c_row, depth, add):
         """Compute C (+)= A B for addresses and strides in bytes; `a_step` and `b_step` are strides
         from one factor of a sum to the next, and `depth`, at least 1, is the number of factors."""
-        return types.void(*[types.int64] * 9), _generate_tile(rows, vectors)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a, a_row, a_step, b, b_step, c, c_row, depth, add = arguments
+            given = (a, a_row, a_step), (b, _VECTOR_BYTES, b_step), (c, c_row), depth
+            _generate_sums(builder, rows, vectors, *given, add)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 9), generate
 
     return tile
 
 
-def _generate_tile(rows: int, vectors: int) -> Any:
-    word, number, index = ir.IntType(64), ir.FloatType(), ir.IntType(32)
-    vector = ir.VectorType(number, VECTOR)
-    everywhere = ir.Constant(ir.VectorType(index, VECTOR), [0] * VECTOR)
-    undefined = ir.Constant(vector, ir.Undefined)
+def _sum_tile(rows: int, columns: int) -> Any:
+    """Make a function for `rows` times `columns` sums over rows of numbers, held in registers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        a, a_row, a_step, b, b_step, c, c_row, depth, add = arguments
-        kind = ir.FunctionType(vector, [vector] * 3)
-        name = f"llvm.fma.v{VECTOR}f32"
-        multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
+    @intrinsic
+    def tile(typing_context, a, a_row, b, b_row, c, c_row, depth):
+        """Add the products of rows of A and of B to C: `depth` vectors, each number's sum apart."""
 
-        def multiplied_and_added(factor: Any, right: Any, total: Any) -> Any:
-            if _FUSES:
-                return builder.call(multiply_add, [factor, right, total])
-            return builder.fadd(builder.fmul(factor, right), total)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a, a_row, b, b_row, c, c_row, depth = arguments
+            given = (a, a_row, _VECTOR_BYTES), (b, b_row, _VECTOR_BYTES), (c, c_row), depth
+            _generate_sums(builder, rows, columns, *given, None)
+            return context.get_dummy_value()
 
-        def pointer(address: Any, to: Any) -> Any:
-            return builder.inttoptr(address, to.as_pointer())
+        return types.void(*[types.int64] * 7), generate
 
-        def load(address: Any, what: Any) -> Any:
-            loaded = builder.load(pointer(address, what))
-            loaded.align = _WORD_BYTES
-            return loaded
+    return tile
 
-        def across(address: Any) -> list[Any]:
-            steps = (word(j * VECTOR * _WORD_BYTES) for j in range(vectors))
-            return [builder.add(address, step) for step in steps]
 
-        before = builder.block
-        loop, after = builder.append_basic_block("sum"), builder.append_basic_block("store")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        done, a_now, b_now = (builder.phi(word) for _ in range(3))
-        sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-        right = [load(address, vector) for address in across(b_now)]
-        following, address = [], a_now
-        for row in sums:
-            factor = builder.insert_element(undefined, load(address, number), index(0))
-            factor = builder.shuffle_vector(factor, undefined, everywhere)
-            pairs = zip(right, row, strict=True)
-            following.append([multiplied_and_added(factor, r, s) for r, s in pairs])
-            address = builder.add(address, a_row)
-        for phi, start, step in ((done, word(0), word(1)), (a_now, a, a_step), (b_now, b, b_step)):
-            phi.add_incoming(start, before)
-            phi.add_incoming(builder.add(phi, step), loop)
-        for row, next_row in zip(sums, following, strict=True):
-            for phi, value in zip(row, next_row, strict=True):
-                phi.add_incoming(ir.Constant(vector, [0.0] * VECTOR), before)
-                phi.add_incoming(value, loop)
-        more = builder.icmp_signed("<", builder.add(done, word(1)), depth)
-        builder.cbranch(more, loop, after)
-        builder.position_at_end(after)
+def _generate_sums(
+    builder: Any, rows: int, columns: int, left: Any, right: Any, target: Any, depth: Any, add: Any
+) -> None:
+    """Generate code for sums of products, of vectors, in rows and columns.
 
-        def store(adds: bool) -> None:
-            address = c
-            for row in following:
-                for value, place in zip(row, across(address), strict=True):
-                    total = builder.fadd(load(place, vector), value) if adds else value
-                    builder.store(total, pointer(place, vector)).align = _WORD_BYTES
-                address = builder.add(address, c_row)
+    Factors are given by an address, the stride of rows or columns and that of the factors of a sum,
+    and the target by an address and the stride of rows. If there is `add`, factors of rows are
+    single numbers, and the sums are written to the target, or added to it if `add` is not 0;
+    otherwise, they begin with the target's numbers.
+    """
+    kind = ir.FunctionType(_NUMBERS, [_NUMBERS] * 3)
+    name = f"llvm.fma.v{VECTOR}f32"
+    multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
 
-        with builder.if_else(builder.icmp_signed("!=", add, word(0))) as (then, otherwise):
-            with then:
-                store(True)
-            with otherwise:
-                store(False)
-        return context.get_dummy_value()
+    def multiplied_and_added(factor: Any, other: Any, total: Any) -> Any:
+        if _FUSES:
+            return builder.call(multiply_add, [factor, other, total])
+        return builder.fadd(builder.fmul(factor, other), total)
 
-    return generate
+    def places(address: Any, stride: Any, count: int) -> list[Any]:
+        return [builder.add(address, builder.mul(stride, _WORD(i))) for i in range(count)]
+
+    def load(address: Any, what: Any = _NUMBERS) -> Any:
+        loaded = builder.load(builder.inttoptr(address, what.as_pointer()))
+        loaded.align = _WORD_BYTES
+        return loaded
+
+    def load_everywhere(address: Any) -> Any:
+        undefined = ir.Constant(_NUMBERS, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(_INDEX, VECTOR), [0] * VECTOR)
+        factor = builder.insert_element(undefined, load(address, _NUMBER), _INDEX(0))
+        return builder.shuffle_vector(factor, undefined, everywhere)
+
+    (a, a_row, a_step), (b, b_column, b_step), (c, c_row) = left, right, target
+    targets = [places(row, _VECTOR_BYTES, columns) for row in places(c, c_row, rows)]
+    zeros = ir.Constant(_NUMBERS, [0.0] * VECTOR)
+    starts = [[zeros if add else load(place) for place in row] for row in targets]
+    before = builder.block
+    loop, after = builder.append_basic_block("sum"), builder.append_basic_block("store")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    done, a_now, b_now = (builder.phi(_WORD) for _ in range(3))
+    sums = [[builder.phi(_NUMBERS) for _ in range(columns)] for _ in range(rows)]
+    of_columns = [load(place) for place in places(b_now, b_column, columns)]
+    following = []
+    for row, place in zip(sums, places(a_now, a_row, rows), strict=True):
+        factor = load_everywhere(place) if add else load(place)
+        pairs = zip(of_columns, row, strict=True)
+        following.append([multiplied_and_added(factor, other, total) for other, total in pairs])
+    for phi, start, step in ((done, _WORD(0), _WORD(1)), (a_now, a, a_step), (b_now, b, b_step)):
+        phi.add_incoming(start, before)
+        phi.add_incoming(builder.add(phi, step), loop)
+    for phi, value, start in zip(chain(*sums), chain(*following), chain(*starts), strict=True):
+        phi.add_incoming(start, before)
+        phi.add_incoming(value, loop)
+    more = builder.icmp_signed("<", builder.add(done, _WORD(1)), depth)
+    builder.cbranch(more, loop, after)
+    builder.position_at_end(after)
+
+    def store(adds: bool) -> None:
+        for value, place in zip(chain(*following), chain(*targets), strict=True):
+            total = builder.fadd(load(place), value) if adds else value
+            pointer = builder.inttoptr(place, _NUMBERS.as_pointer())
+            builder.store(total, pointer).align = _WORD_BYTES
+
+    if not add:
+        store(False)
+        return
+    with builder.if_else(builder.icmp_signed("!=", add, _WORD(0))) as (then, otherwise):
+        with then:
+            store(True)
+        with otherwise:
+            store(False)
 
 
 _FULL = [_tile(TILE_ROWS, min(vectors, TILE_VECTORS)) for vectors in (1, 2, 3, 4)]
@@ -164,80 +195,6 @@ def product(a, a_row, a_step, b, b_step, c, c_row, rows, columns, depth, add):
         b += vectors * VECTOR * 4
         c += vectors * VECTOR * 4
         left -= vectors
-
-
-def _sum_tile(rows: int, columns: int) -> Any:
-    """Make a function for `rows` times `columns` sums over rows of numbers, held in registers."""
-
-    @intrinsic
-    def tile(typing_context, a, a_row, b, b_row, c, c_row, depth):
-        """Add the products of rows of A and of B to C: `depth` vectors, each number's sum apart."""
-        return types.void(*[types.int64] * 7), _generate_sum_tile(rows, columns)
-
-    return tile
-
-
-def _generate_sum_tile(rows: int, columns: int) -> Any:
-    word, number = ir.IntType(64), ir.FloatType()
-    vector = ir.VectorType(number, VECTOR)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        a, a_row, b, b_row, c, c_row, depth = arguments
-        kind = ir.FunctionType(vector, [vector] * 3)
-        name = f"llvm.fma.v{VECTOR}f32"
-        multiply_add = cgutils.get_or_insert_function(builder.module, kind, name)
-
-        def place(start: Any, row_bytes: Any, row: int) -> Any:
-            address = builder.add(start, builder.mul(row_bytes, word(row)))
-            return builder.inttoptr(address, vector.as_pointer())
-
-        def load(pointer: Any) -> Any:
-            loaded = builder.load(pointer)
-            loaded.align = _WORD_BYTES
-            return loaded
-
-        vector_bytes = word(VECTOR * _WORD_BYTES)
-        targets = [
-            [place(builder.add(c, builder.mul(vector_bytes, word(j))), c_row, i)
-             for j in range(columns)]
-            for i in range(rows)
-        ]  # fmt: skip
-        starts = [[load(target) for target in row] for row in targets]
-        before = builder.block
-        loop, after = builder.append_basic_block("sum"), builder.append_basic_block("store")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        done, a_now, b_now = (builder.phi(word) for _ in range(3))
-        sums = [[builder.phi(vector) for _ in range(columns)] for _ in range(rows)]
-        right = [load(place(b_now, b_row, j)) for j in range(columns)]
-        following = []
-        for i, row in enumerate(sums):
-            left = load(place(a_now, a_row, i))
-            pairs = zip(right, row, strict=True)
-            if _FUSES:
-                following.append([builder.call(multiply_add, [left, r, s]) for r, s in pairs])
-            else:
-                following.append([builder.fadd(builder.fmul(left, r), s) for r, s in pairs])
-        for phi, start, step in (
-            (done, word(0), word(1)),
-            (a_now, a, vector_bytes),
-            (b_now, b, vector_bytes),
-        ):
-            phi.add_incoming(start, before)
-            phi.add_incoming(builder.add(phi, step), loop)
-        for row, next_row, start in zip(sums, following, starts, strict=True):
-            for phi, value, first in zip(row, next_row, start, strict=True):
-                phi.add_incoming(first, before)
-                phi.add_incoming(value, loop)
-        more = builder.icmp_signed("<", builder.add(done, word(1)), depth)
-        builder.cbranch(more, loop, after)
-        builder.position_at_end(after)
-        for row, row_targets in zip(following, targets, strict=True):
-            for value, target in zip(row, row_targets, strict=True):
-                builder.store(value, target).align = _WORD_BYTES
-        return context.get_dummy_value()
-
-    return generate
 
 
 SUM_ROWS, SUM_COLUMNS = (6, 3) if _FEATURES.get("avx512f") else (3, 2)
