@@ -1,4 +1,4 @@
-"""Measure the bits and the quality of images coded by ours, JPEG, WebP, AVIF, JPEG XL and HEVC.
+"""Measure the bits and the quality of images coded by ours, JPEG, WebP, AVIF, JPEG XL and BPG.
 
     python benchmarks/codecs.py kodim*.png --seconds 60
     python benchmarks/codecs.py photo.jpg --codecs ours AVIF --lambdas 1e-4 1e-3 --figure rates.png
@@ -7,15 +7,14 @@
 Each codec writes files of several qualities, which are read and decoded again; PSNR is that of the
 decoded levels, over all channels together, and bits are those of the whole file. Others are as
 Pillow writes them, with 4:4:4 colour where the format has it: JPEG optimised and progressive, WebP
-with method 6, AVIF, JPEG XL and HEVC (x265) with settings that are slow to encode. JPEG XL needs
-the package pillow-jxl-plugin, and HEVC pillow-heif.
+with method 6, AVIF and JPEG XL with settings that are slow to encode. JPEG XL needs the package
+pillow-jxl-plugin, and BPG the programs of libbpg.
 
 With `--targets`, ours is coded to sizes or qualities, and rows say by how much they are missed.
 
-BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. Those of mean
-curves compare with the published means over the 24 Kodak images, and mean something only if these
-are the images. Those against other codecs, and Cool-Chic on eight of the images, are means over
-images.
+BD-rates compare curves at equal PSNR (measuring/rate_curves.py): negative is better. They are means
+over the images of which there are both curves; those of BPG and the published ones of Cool-Chic are
+known for eight Kodak images.
 """
 
 import argparse
@@ -27,21 +26,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from measuring import bpg
 from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
-from measuring.rate_curves import COOL_CHIC, PUBLISHED, Curve, bd_rate_percent, mean_curve
+from measuring.rate_curves import BPG, COOL_CHIC, Curve, bd_rate_percent, mean_curve
 from PIL import Image
 
 import neuralfield as nf
 from neuralfield.images.codecs import CODECS
 from neuralfield.images.metrics import psnr_db
 
-OURS = "ours"
-_PLUGINS = {
-    "JPEG XL": ("pillow_jxl", "pillow-jxl-plugin"),
-    "HEVC": ("pillow_heif", "pillow-heif"),
-}
-"""Modules that Pillow needs to write other formats, and their packages."""
+OURS, JPEG_XL, OF_LIBBPG = "ours", "JPEG XL", "BPG"
 
 _SHARED = ("seconds", "steps", "device")
 """Options that are arguments of `nf.encode`."""
@@ -82,16 +77,15 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _is_available(name: str) -> bool:
-    if name not in _PLUGINS:
-        return True
-    module, package = _PLUGINS[name]
-    try:
-        plugin = importlib.import_module(module)
-    except ImportError:
-        print(f"{name} is left out: the package {package} is not installed\n")
+    if name == OF_LIBBPG and not bpg.is_available():
+        print(f"{name} is left out: there are no programs {' and '.join(bpg.PROGRAMS)}\n")
         return False
-    if name == "HEVC":
-        plugin.register_heif_opener()
+    if name == JPEG_XL:
+        try:
+            importlib.import_module("pillow_jxl")
+        except ImportError:
+            print(f"{name} is left out: the package pillow-jxl-plugin is not installed\n")
+            return False
     return True
 
 
@@ -105,12 +99,16 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
             if name == OURS:
                 how: dict[str, Any] = {key: vars(arguments)[key] for key in _SHARED}
                 content = nf.encode(levels, **how, **goal).content
+            elif name == OF_LIBBPG:
+                content = bpg.encode(image, int(quality))
             else:
                 content = CODECS[name].encode(image, int(quality))
             path.write_bytes(content)
             middle_s = time.monotonic()
             if name == OURS:
                 decoded = nf.decode(path, device=arguments.decode_on).levels()
+            elif name == OF_LIBBPG:
+                decoded = np.asarray(bpg.decode(path).convert(image.mode))
             else:
                 with Image.open(path) as file:
                     decoded = np.asarray(file.convert(image.mode))
@@ -125,7 +123,8 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
 def _qualities(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a codec is to aim for: in words, and for ours as an argument of `nf.encode`."""
     if name != OURS:
-        yield from ((str(quality), {}) for quality in CODECS[name].qualities)
+        qualities = bpg.QUALITIES if name == OF_LIBBPG else CODECS[name].qualities
+        yield from ((str(quality), {}) for quality in qualities)
     elif arguments.targets:
         for text in arguments.targets:
             goal, value = text.split("=")
@@ -144,20 +143,16 @@ def _print_means(curves: dict[str, dict[str, Curve]]) -> None:
 
 def _print_bd_rates(curves: dict[str, dict[str, Curve]]) -> None:
     print()
-    others = [name for name in ("AVIF", "HEVC") if name in curves]
-    print_header(
-        "codec",
-        *(f"mean curve to {name}" for name in PUBLISHED),
-        *(f"to {name}" for name in ("Cool-Chic 5.0", *others)),
-    )
+    anchors = {"BPG": BPG, "Cool-Chic 5.0": COOL_CHIC}
+    anchors |= {name: curves[name] for name in ("AVIF", JPEG_XL, OF_LIBBPG) if name in curves}
+    print_header("codec", *(f"bits at equal PSNR, to {name}" for name in anchors))
     for name, own in curves.items():
-        means = mean_curve(list(own.values()))
-        cells = [f"{bd_rate_percent(means, anchor):+.1f} %" for anchor in PUBLISHED.values()]
-        for anchors in (COOL_CHIC, *(curves[name] for name in others)):
+        cells = []
+        for of_images in anchors.values():
             found = [
-                bd_rate_percent(curve, anchors[image])
+                bd_rate_percent(curve, of_images[image])
                 for image, curve in own.items()
-                if image in anchors
+                if image in of_images
             ]
             cells.append(f"{np.mean(found):+.1f} % of {len(found)}" if found else "")
         print_row(name, *cells)
@@ -181,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device")
     add = parser.add_argument
     add("images", nargs="+", type=Path, help="image files; those of 16 bits or alpha become RGB")
-    codecs = [OURS, *CODECS]
+    codecs = [OURS, *CODECS, OF_LIBBPG]
     add("--codecs", nargs="+", choices=codecs, default=codecs, help="the codecs")
     add("--lambdas", nargs="+", type=float, default=_LAMBDAS, help="of ours: for few bits first")
     add("--targets", nargs="+", metavar="NAME=N", help="of ours: bytes, bpp or psnr_db of files")

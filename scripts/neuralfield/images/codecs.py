@@ -41,14 +41,8 @@ CODECS = {
     "WebP": Codec("WEBP", {"method": 6}, (5, 30, 60, 80, 90, 96)),
     "AVIF": Codec("AVIF", {"speed": 3, "subsampling": "4:4:4"}, (20, 35, 50, 65, 80, 90)),
     "JPEG XL": Codec("JXL", {"effort": 8}, (10, 30, 50, 70, 85, 93)),
-    "HEVC": Codec(
-        "HEIF",
-        {"chroma": 444, "enc_params": {"preset": "slower", "tune": "psnr"}},
-        (8, 14, 20, 30, 40, 50, 60, 70),
-    ),
 }
-"""Codecs with 4:4:4 colour where the format has it. JPEG XL needs the package pillow-jxl-plugin,
-and HEVC, which is x265 in a HEIF file, pillow-heif."""
+"""Codecs with 4:4:4 colour where the format has it. JPEG XL needs the package pillow-jxl-plugin."""
 
 
 class Rate(NamedTuple):
