@@ -74,12 +74,12 @@ class CudaLatentEngine:
     def evaluate(self) -> tuple[float, float]:
         """Return the mean squared error and the bits per pixel of latents that are rounded."""
         self._device.synchronize()
-        with self._steps.stream:
+        with self._steps.stream as stream:
             self._upload(self._numbers_of(0, 1, Rounding(0, 0)))
             self._launch_forward()
-            sums = [float(array.sum()) for array in (self._kernels.squares, self._kernels.bits)]
-        pixels = self.objective.pixels
-        return sums[0] / (pixels * self.objective.network.channels), sums[1] / pixels
+            blocks = self._kernels.squares, self._kernels.bits
+            squares, bits = (float(array.get(stream=stream).sum()) for array in blocks)
+        return squares / self.objective.values.size, bits / self.objective.pixels
 
     def memory_report(self) -> dict[str, int]:
         return {
