@@ -163,7 +163,7 @@ def _restored(
             fit_contours,
             blur_px=found.blur_px,
             threads=threads,
-            fits_blur=found.blur_px > 0 and "blur_px" not in given,
+            fits_blur=(found.blur_px > 0 or found.is_scan) and "blur_px" not in given,
             fits_levels=(found.is_scan or not source.is_black) and "ink" not in given,
         )
         contours, error = None if "noise" in given else _fit_luma(found, fit), 0.0

@@ -80,6 +80,13 @@ def test_a_scan_becomes_black_and_white_and_sharp():
     assert (paper >= 251).all()
 
 
+def test_the_blur_of_a_scan_that_looks_sharp_is_fitted():
+    restored = restore(_scan(blur_px=0.35, noise=0.012))
+    assert restored is not None
+    assert restored.degradation.blur_px == pytest.approx(0.35, abs=0.1)
+    assert _db(restored.image) > 35  # 30 without blur
+
+
 def test_noise_and_blur_alone_are_removed():
     random = np.random.default_rng(1).normal(0, 0.03, (_SIDE_PX, _SIDE_PX))
     for image in (_as_image(_drawing() + random), _as_image(_drawing(0.6))):
