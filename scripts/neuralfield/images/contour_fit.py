@@ -7,6 +7,7 @@ sigmoid cannot explain them by itself.
 """
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import NamedTuple
@@ -49,6 +50,9 @@ _PAPER_BLOCK = 0.98
 
 _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK, _MOST_PAPER = 0.05, 1.5, 0.3, 0.2
 """Limits of the blur, and largest changes of the levels of ink and paper."""
+
+
+Kernel = Callable[[np.ndarray], np.ndarray]
 
 
 class Splines(NamedTuple):
@@ -109,6 +113,7 @@ def fit_contours(
     fits_levels: bool = False,
     jpeg_steps: np.ndarray | None = None,
     first: Contours | None = None,
+    kernel: Kernel | None = None,
 ) -> Contours:
     """Fit the drawing behind an image.
 
@@ -116,18 +121,19 @@ def fit_contours(
     `fits_levels`. `blur_px` is the blur's standard deviation, or its first value. For the luma of a
     JPEG file, `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small
     steps then have large weights. With `first`, the last steps are taken again from contours with
-    the same splines, and with their levels. Results do not depend on the number of threads, if the
-    BLAS takes one core for each product.
+    the same splines, and with their levels. With `kernel`, which has the weights by the distance in
+    pixels, the image was reduced by it instead of blurred, and then clipped to [0, 1]. Results do
+    not depend on the number of threads, if the BLAS takes one core for each product.
     """
     variances = None if jpeg_steps is None else _variances(jpeg_steps)
-    tiles = _tiles(image, splines, variances)
+    tiles = _tiles(image, splines, variances, is_clipped=kernel is not None)
     levels, start = Levels(), 0
     if first is not None:
         levels, start = first.levels, round((1 - _LAST) * splines.steps)
         for tile, weights in zip(tiles, first.weights, strict=True):
             tile.weights = weights.copy()
     with ThreadPoolExecutor(threads) as pool:
-        now = repeat(_blurring(blur_px)), repeat(levels)
+        now = repeat(_blurring(blur_px, kernel)), repeat(levels)
         for step in range(start, splines.steps, _ROUND):
             steps = range(step, min(step + _ROUND, splines.steps))
             list(pool.map(_Tile.fit, tiles, repeat(steps), *now))
@@ -140,7 +146,7 @@ def fit_contours(
             variance = blur_px**2 + float(change[0])
             blur_px = math.sqrt(min(max(variance, _LEAST_BLUR_PX**2), _MOST_BLUR_PX**2))
             levels = levels.changed(float(change[1]), float(change[2]))
-            now = repeat(_blurring(blur_px)), repeat(levels)
+            now = repeat(_blurring(blur_px, kernel)), repeat(levels)
         drawings = list(pool.map(_Tile.drawings, tiles, *now))
     found = np.empty((2, *image.shape), np.float32)
     for tile, both in zip(tiles, drawings, strict=True):
@@ -207,10 +213,12 @@ class _Tile:
         weights: np.ndarray,
         splines: Splines,
         variances: np.ndarray | None,  # of the coefficients' errors, shape (8, 8)
+        *,
+        is_clipped: bool,
     ) -> None:
         self.corner = corner
         self._image, self.weights, self._splines = image, weights, splines
-        self._steepness = _steepness(splines, 0)
+        self._steepness, self._is_clipped = _steepness(splines, 0), is_clipped
         self._sampling = _sampling(splines.per_px)
         self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
         self._bending, self._precisions, self._count = np.float32(0), None, 0
@@ -225,6 +233,8 @@ class _Tile:
             scale = self._steepness * np.float32(self._splines.per_px**2)
             drawing = self._fine()
             error = blurring.times(blurring.times(drawing).T) - target
+            if self._is_clipped:
+                error[((target >= 1) & (error > 0)) | ((target <= 0) & (error < 0))] = 0
             if self._precisions is not None and step >= _RAMP * self._splines.steps:
                 error = from_coefficients(coefficients(error) * self._precisions)
             back = blurring.adjoint(blurring.adjoint(error).T)
@@ -286,7 +296,9 @@ def _laplacian(values: np.ndarray) -> np.ndarray:
     return around - 4 * values
 
 
-def _tiles(image: np.ndarray, splines: Splines, variances: np.ndarray | None) -> list[_Tile]:
+def _tiles(
+    image: np.ndarray, splines: Splines, variances: np.ndarray | None, *, is_clipped: bool
+) -> list[_Tile]:
     around = 2 * BLOCK_PX + _TILE_PX
     padded = np.pad(image, around, "edge")
     size = splines.per_px * padded.shape[1], splines.per_px * padded.shape[0]
@@ -307,7 +319,12 @@ def _tiles(image: np.ndarray, splines: Splines, variances: np.ndarray | None) ->
                 weights.append(slice(splines.per_px * ends[0] - 2, splines.per_px * ends[1] + 2))
             tiles.append(
                 _Tile(
-                    (y, x), padded[tuple(window)], first[tuple(weights)].copy(), splines, variances
+                    (y, x),
+                    padded[tuple(window)],
+                    first[tuple(weights)].copy(),
+                    splines,
+                    variances,
+                    is_clipped=is_clipped,
                 )
             )
     return tiles
@@ -333,11 +350,14 @@ def _sampling(per_px: int) -> _Band:
     return _Band(np.where(t < 1, near, far).astype(np.float32), stride)
 
 
-def _blurring(blur_px: float) -> _Band:
-    """Return the weights with which points of the drawing add up to blurred means over pixels."""
+def _blurring(blur_px: float, kernel: Kernel | None = None) -> _Band:
+    """Return the weights with which points of the drawing add up to blurred means over pixels, or
+    to those of a kernel."""
     points = (np.arange(_FINE * (BLOCK_PX + 2 * _REACH_PX)) + 0.5) / _FINE - 0.5 - _REACH_PX
     distances = points - np.arange(BLOCK_PX)[:, None]
-    if blur_px:
+    if kernel is not None:
+        weights = kernel(np.abs(distances))
+    elif blur_px:
         fine = np.arange(-0.5 + 1 / 64, 0.5, 1 / 32)  # the square of a pixel
         weights = np.exp(-((distances[..., None] - fine) ** 2) / (2 * blur_px**2)).sum(axis=-1)
     else:

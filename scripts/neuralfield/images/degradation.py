@@ -28,6 +28,9 @@ _CLIPPED, _UNCLIPPED = 1.75, 1.1
 """Ratios of the noise to its root mean square in pixels of paper after a high pass, for paper that
 is white, where a file clips it, and for darker paper; measured."""
 
+_MOST_RINGING, _MOST_RINGING_OF_INK = 0.006, 0.03
+"""Largest noise and ink's level that are measured in ringing."""
+
 _JPEG_NOISE = 0.6 / math.sqrt(12)
 """Ratio of a drawing's noise to the mean step of JPEG's quantisation; measured. Most coefficients
 of edges are not 0, so that their errors are spread over a step."""
@@ -74,6 +77,8 @@ class Degradation:
         Standard deviation of the blur in pixels, in addition to the mean over a pixel's square.
     jpeg : Jpeg, optional
         How the file was compressed, if it is a JPEG.
+    kernel : str, optional
+        The kernel by which the drawing was reduced, if it is not the mean over a pixel's square.
     """
 
     paper: np.ndarray
@@ -81,6 +86,7 @@ class Degradation:
     noise: float
     blur_px: float
     jpeg: Jpeg | None = None
+    kernel: str | None = None
 
     @property
     def is_noisy(self) -> bool:
@@ -88,13 +94,27 @@ class Degradation:
 
     @property
     def is_none(self) -> bool:
-        """Whether the drawing is sharp and free of noise, and its paper is even."""
-        return not self.is_noisy and not self.blur_px and float(np.ptp(self.paper)) == 0
+        """Whether the drawing is sharp and free of noise and ringing, and its paper is even."""
+        return (
+            self.kernel is None
+            and not self.is_noisy
+            and not self.blur_px
+            and float(np.ptp(self.paper)) == 0
+        )
 
     @property
     def is_white(self) -> bool:
         """Whether the paper is so light that a file clips half of its noise."""
         return float(np.median(self.paper)) >= _WHITE
+
+    @property
+    def may_have_ringing(self) -> bool:
+        """Whether the drawing is black on white and sharp, and may have been reduced by a kernel.
+
+        Ringing changes the estimates of the levels slightly, and looks like noise.
+        """
+        is_sharp = not self.blur_px and self.noise < _MOST_RINGING and self.jpeg is None
+        return is_sharp and self.is_white and self.ink < _MOST_RINGING_OF_INK
 
     @property
     def is_scan(self) -> bool:
@@ -114,6 +134,8 @@ class Degradation:
         paper = 255 * float(np.median(self.paper))
         levels = f"paper {paper:.0f}, ink {paper * self.ink:.0f}"
         kind = "a scan" if self.is_scan else "noisy" if self.is_noisy else "blurred"
+        if self.kernel is not None:
+            kind = f"reduced by {self.kernel}"
         if self.jpeg is not None:
             file = f"a JPEG of quality {self.jpeg.quality}"
             kind = f"a scan in {file}" if self.is_scan else file

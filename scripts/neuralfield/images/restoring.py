@@ -31,6 +31,7 @@ from neuralfield.images.kind import ToneCount
 from neuralfield.images.one_ink import OneInk, one_ink
 from neuralfield.images.paper_noise import PaperNoise
 from neuralfield.images.patch_filter import filter_guided
+from neuralfield.images.reduction_kernel import KERNELS, find_kernel
 from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
@@ -151,14 +152,22 @@ def _restored(
     values = source.values
     found, filtered = estimate_degradation(values, jpeg=jpeg, is_black=source.is_black, **given)
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
-    if is_unlike or (found.is_none and not (even_clean and found.is_grey)):
+    if is_unlike:
+        return None
+    if found.may_have_ringing and not given and (kernel := find_kernel(values, threads)):
+        white = np.ones(values.shape)
+        found, filtered = Degradation(white, 0.0, 0.0, 0.0, kernel=kernel), values
+    if found.is_none and not (even_clean and found.is_grey):
         return None
     tones = ToneCount().see(_as_image(filtered)).tones
     has_many = tones.others > _FEW_OTHER_TONES
     if tones.others > _MOST_OTHER_TONES or (has_many and tones.white < _LEAST_WHITE):
         return None
     is_explained = False
-    if found.blur_px or found.is_noisy:
+    if found.kernel is not None:
+        contours = fit_contours(filtered, 0.0, FINE, threads, kernel=KERNELS[found.kernel])
+        filtered = _with_flat_parts(contours.drawing, filtered, 0.0)
+    elif found.blur_px or found.is_noisy:
         fit = partial(
             fit_contours,
             blur_px=found.blur_px,
