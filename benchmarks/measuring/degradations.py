@@ -43,6 +43,14 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
         "ink": (0.03, 0.26),
         "shade": (0.0, 0.14),
     },
+    "e": {
+        "quality": (48, 95),
+        "noise": (0.01, 0.05),
+        "blur_px": (0.3, 1.2),
+        "paper": (0.7, 0.98),
+        "ink": (0.02, 0.28),
+        "shade": (0.0, 0.16),
+    },
 }
 """Ranges of the parameters of each set: the quality of JPEG, the standard
 deviation of noise, which is half as large in scans, and of blur in training pixels, the levels of

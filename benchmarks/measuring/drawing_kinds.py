@@ -304,7 +304,7 @@ KINDS: dict[str, Callable[[Sheet], None]] = {
 
 
 SETS = {
-    **dict.fromkeys(("a", "b", "c", "d", "a_fine", "b_fine", "c_fine", "d_fine"), tuple(KINDS)),
+    **dict.fromkeys((*"abcde", *(f"{letter}_fine" for letter in "abcde")), tuple(KINDS)),
     "curves": tuple(DRAWINGS),
 }
 """The names of the drawings of each set; those of the last one are in line_drawings.py."""

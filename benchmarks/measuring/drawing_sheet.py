@@ -20,18 +20,21 @@ _WORDS = {
     "b": "Sphinx of hard marble judge my vow and pack five dozen jugs with old liquor before noon",
     "c": "Amazingly few discotheques provide jukeboxes as brave exiled monks quietly knit caps",
     "d": "Grumpy wizards make a toxic brew for the jovial queen while five boxing vandals hack",
+    "e": "Two driven jocks help fax my big quiz while heavy boxes perform quick waltzes and jigs",
 }
 _PLACES = {
     "a": ("Alden", "Brook", "Corvey", "Dale"),
     "b": ("Ystad", "Westry", "Vinje", "Ulm"),
     "c": ("Ghent", "Zwolle", "Kotka", "Pinsk"),
     "d": ("Nidda", "Ebro", "Tarbes", "Ljuba"),
+    "e": ("Orsk", "Jaca", "Velden", "Skien"),
 }
 _FONT_PAIRS = {
     "a": ("DejaVuSerif.ttf", "DejaVuSans-Bold.ttf"),
     "b": ("STIXGeneral.ttf", "DejaVuSerif-Bold.ttf"),
     "c": ("DejaVuSans.ttf", "STIXGeneralBol.ttf"),
     "d": ("DejaVuSerif-Italic.ttf", "DejaVuSansMono-Bold.ttf"),
+    "e": ("STIXGeneralItalic.ttf", "DejaVuSans-BoldOblique.ttf"),
 }
 
 
@@ -56,9 +59,10 @@ class Sheet:
         return _FONT_PAIRS[self.letter]
 
     def of(self, a: _T, b: _T, c: _T) -> _T:
-        """Return the parameter of this set; set d takes those of the others in turn."""
+        """Return the parameter of this set; sets d and e take those of the others in turn."""
         self._taken += 1
-        return {"a": a, "b": b, "c": c, "d": (a, b, c)[self._taken % 3]}[self.letter]
+        d, e = ((a, b, c)[at % 3] for at in (self._taken, 2 * self._taken + 1))
+        return {"a": a, "b": b, "c": c, "d": d, "e": e}[self.letter]
 
     def line(self, *points: tuple[float, float], wide: float) -> None:
         """Draw straight lines, `wide` training pixels wide."""
