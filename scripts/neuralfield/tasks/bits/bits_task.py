@@ -22,7 +22,7 @@ class BitsTraining(TrainingSettings):
     """The settings of the fit of latents and networks to an image."""
 
     steps: int = setting(3000, "number of updates of the weights", minimum=1)
-    learning_rate: float = setting(1e-2, "the largest learning rate of the schedule", above=0)
+    learning_rate: float = setting(1.5e-2, "the largest learning rate of the schedule", above=0)
     minimum_learning_rate: float = setting(
         1e-5, "the learning rate at the end of the schedule", minimum=0, limited_by="learning_rate"
     )
