@@ -150,6 +150,7 @@ def estimate_degradation(
     ink: float | None = None,
     noise: float | None = None,
     blur_px: float | None = None,
+    threads: int = 1,
 ) -> tuple[Degradation, np.ndarray]:
     """Estimate the degradation of a drawing.
 
@@ -163,6 +164,8 @@ def estimate_degradation(
         Whether ink on white paper is black if no pixel is all ink.
     ink, noise, blur_px : float, optional
         Given instead of estimated; see `Degradation`.
+    threads : int
+        Results do not depend on it.
 
     Returns
     -------
@@ -182,7 +185,7 @@ def estimate_degradation(
     found = Degradation(found.paper, found.ink, noise, 0.0, jpeg)
     filtered = normalised
     if found.is_noisy:
-        filtered = filter_patches(normalised, PATCH_THRESHOLD * noise)
+        filtered = filter_patches(normalised, PATCH_THRESHOLD * noise, threads)
     if blur_px is None:
         blur_px = _blur_px(filtered, noise)
     return replace(found, blur_px=blur_px), filtered

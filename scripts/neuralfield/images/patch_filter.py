@@ -4,7 +4,8 @@
 kernels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,15 @@ are found, to limit the memory."""
 _LEAST_EIGENVALUE = 1e-3
 """Least eigenvalue of the noise as a share of the largest one: some estimates are negative."""
 
+_MOST_THREADS = 4
+"""Each has the patches of a band in memory."""
+
 _FAR = 9.0
 """Value beyond the border, unlike any of an image."""
+
+
+_Corners = tuple[np.ndarray, np.ndarray]
+"""The rows and columns of the patches of groups, both of shape (groups, patches)."""
 
 
 class _Groups(NamedTuple):
@@ -33,28 +41,32 @@ _FIRST, _GUIDED = _Groups(4, 2, 64), _Groups(6, 3, 32)
 """Without a guide, patches of less pixels and larger groups are needed to find similar ones."""
 
 
-def filter_patches(image: np.ndarray, threshold: float) -> np.ndarray:
+def filter_patches(image: np.ndarray, threshold: float, threads: int = 1) -> np.ndarray:
     """Filter noise out of an image: float32, shape (height, width).
 
     Each group of similar patches is transformed by its principal components, and coefficients
     below the threshold become 0 (Dabov, Foi, Katkovnik & Egiazarian, "BM3D image denoising with
-    shape-adaptive principal component analysis", SPARS, 2009; here of squares).
+    shape-adaptive principal component analysis", SPARS, 2009; here of squares). The result does not
+    depend on the number of threads.
     """
     if min(image.shape) < 2 * _FIRST.patch_px + 1:
         return image
-    sums = _Sums(image, _FIRST)
-    for corners in _corners_of_groups(image, _FIRST):
-        means, centred = sums.patches(image, corners)
+
+    def filtered(corners: _Corners) -> tuple[np.ndarray, np.ndarray]:
+        means, centred = _patches(image, corners, _FIRST)
         covariances = centred.transpose(0, 2, 1).astype(np.float64) @ centred
         components = np.linalg.eigh(covariances)[1].astype(np.float32)
         coefficients = centred @ components
         is_kept = np.abs(coefficients) > threshold
-        filtered = (coefficients * is_kept) @ components.transpose(0, 2, 1) + means
-        sums.add(corners, filtered, is_kept.sum(axis=(1, 2)))
-    return sums.mean()
+        found = (coefficients * is_kept) @ components.transpose(0, 2, 1) + means
+        return found, is_kept.sum(axis=(1, 2))
+
+    return _mean_of_groups(image, _FIRST, filtered, threads)
 
 
-def filter_guided(image: np.ndarray, guide: np.ndarray, autocovariance: np.ndarray) -> np.ndarray:
+def filter_guided(
+    image: np.ndarray, guide: np.ndarray, autocovariance: np.ndarray, threads: int = 1
+) -> np.ndarray:
     """Filter noise out of an image that is known roughly: both float32, shape (height, width).
 
     Groups are those of similar patches of the guide. Each is filtered by the Wiener filter of the
@@ -67,15 +79,16 @@ def filter_guided(image: np.ndarray, guide: np.ndarray, autocovariance: np.ndarr
     if min(image.shape) < 2 * _GUIDED.patch_px + 1:
         return image
     noise = _covariance(autocovariance, _GUIDED.patch_px)
-    sums = _Sums(image, _GUIDED)
-    for corners in _corners_of_groups(guide, _GUIDED):
-        means, centred = sums.patches(image, corners)
-        guiding = sums.patches(guide, corners)[1].astype(np.float64)
+
+    def filtered(corners: _Corners) -> tuple[np.ndarray, np.ndarray]:
+        means, centred = _patches(image, corners, _GUIDED)
+        guiding = _patches(guide, corners, _GUIDED)[1].astype(np.float64)
         covariances = guiding.transpose(0, 2, 1) @ guiding / _GUIDED.size
         weights = np.linalg.solve(covariances + noise, covariances)
-        filtered = centred @ weights.astype(np.float32) + means
-        sums.add(corners, filtered, np.trace(weights, axis1=1, axis2=2))
-    return sums.mean()
+        found = centred @ weights.astype(np.float32) + means
+        return found, np.trace(weights, axis1=1, axis2=2)
+
+    return _mean_of_groups(guide, _GUIDED, filtered, threads)
 
 
 def _covariance(autocovariance: np.ndarray, patch_px: int) -> np.ndarray:
@@ -89,45 +102,44 @@ def _covariance(autocovariance: np.ndarray, patch_px: int) -> np.ndarray:
     return (vectors * np.maximum(values, _LEAST_EIGENVALUE * values.max())) @ vectors.T
 
 
-class _Sums:
-    """Weighted sums of filtered patches at each pixel, and of their weights."""
+def _mean_of_groups(
+    like: np.ndarray,
+    groups: _Groups,
+    filtered: Callable[[_Corners], tuple[np.ndarray, np.ndarray]],
+    threads: int,
+) -> np.ndarray:
+    """Return the mean of filtered patches at each pixel, of groups that are similar in `like`.
 
-    def __init__(self, image: np.ndarray, groups: _Groups) -> None:
-        self._shape, self._px = image.shape, groups.patch_px
-        self._total, self._weight = np.zeros((2, image.size))
-
-    def patches(
-        self, image: np.ndarray, corners: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the means of groups, and their patches without them; (groups, patches, px)."""
-        found = sliding_window_view(image, (self._px, self._px))[corners]
-        patches = found.reshape(*corners[0].shape, self._px**2).astype(np.float32)
-        means = patches.mean(axis=1, keepdims=True)
-        return means, patches - means
-
-    def add(
-        self, corners: tuple[np.ndarray, np.ndarray], filtered: np.ndarray, freedom: np.ndarray
-    ) -> None:
-        """Add groups of patches; those with a larger number of free parameters have more noise."""
-        inside = np.arange(self._px)
-        down, across = (axis[..., None, None] for axis in corners)
-        indices = ((down + inside[:, None]) * self._shape[1] + across + inside).ravel()
-        shares = np.broadcast_to((1 / (1 + freedom))[:, None, None], filtered.shape)
-        self._total += np.bincount(indices, (filtered * shares).ravel(), self._total.size)
-        self._weight += np.bincount(indices, shares.ravel(), self._weight.size)
-
-    def mean(self) -> np.ndarray:
-        return (self._total / self._weight).reshape(self._shape).astype(np.float32)
-
-
-def _corners_of_groups(
-    image: np.ndarray, groups: _Groups
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows and columns of the patches of groups, both of shape (groups, patches)."""
-    rows, columns = (_corners(side, groups) for side in image.shape)
+    Groups whose patches have a larger number of free parameters have more noise, and count less.
+    """
+    rows, columns = (_corners(side, groups) for side in like.shape)
     count = _BAND_PX // groups.stride_px
-    for first in range(0, len(rows), count):
-        yield _similar(image, rows[first : first + count], columns, groups)
+    bands = [rows[first : first + count] for first in range(0, len(rows), count)]
+    total, weight = np.zeros((2, like.size))
+    inside = np.arange(groups.patch_px)
+
+    def of_band(band: np.ndarray) -> tuple[_Corners, np.ndarray, np.ndarray]:
+        corners = _similar(like, band, columns, groups)
+        return corners, *filtered(corners)
+
+    with ThreadPoolExecutor(min(threads, _MOST_THREADS)) as pool:
+        for corners, patches, freedom in pool.map(of_band, bands):
+            down, across = (axis[..., None, None] for axis in corners)
+            indices = ((down + inside[:, None]) * like.shape[1] + across + inside).ravel()
+            shares = np.broadcast_to((1 / (1 + freedom))[:, None, None], patches.shape)
+            total += np.bincount(indices, (patches * shares).ravel(), like.size)
+            weight += np.bincount(indices, shares.ravel(), like.size)
+    return (total / weight).reshape(like.shape).astype(np.float32)
+
+
+def _patches(
+    image: np.ndarray, corners: _Corners, groups: _Groups
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of groups, and their patches without them; (groups, patches, px)."""
+    found = sliding_window_view(image, (groups.patch_px, groups.patch_px))[corners]
+    patches = found.reshape(*corners[0].shape, groups.patch_px**2).astype(np.float32)
+    means = patches.mean(axis=1, keepdims=True)
+    return means, patches - means
 
 
 def _corners(side: int, groups: _Groups) -> np.ndarray:
@@ -136,9 +148,7 @@ def _corners(side: int, groups: _Groups) -> np.ndarray:
     return np.unique(np.append(np.arange(0, last + 1, groups.stride_px), last))
 
 
-def _similar(
-    image: np.ndarray, rows: np.ndarray, columns: np.ndarray, groups: _Groups
-) -> tuple[np.ndarray, np.ndarray]:
+def _similar(image: np.ndarray, rows: np.ndarray, columns: np.ndarray, groups: _Groups) -> _Corners:
     """Return the patches that are nearest to those with their corners at rows and columns."""
     height, width = image.shape
     patch_px = groups.patch_px

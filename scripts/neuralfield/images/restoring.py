@@ -150,7 +150,9 @@ def _restored(
 ) -> tuple[np.ndarray, Degradation] | None:
     """Return shares of paper, shape (height, width); see `restore`."""
     values = source.values
-    found, filtered = estimate_degradation(values, jpeg=jpeg, is_black=source.is_black, **given)
+    found, filtered = estimate_degradation(
+        values, jpeg=jpeg, is_black=source.is_black, threads=threads, **given
+    )
     is_unlike = found.noise > _MOST_NOISE or float(np.median(found.paper)) < _DARKEST_PAPER
     if is_unlike:
         return None
@@ -227,7 +229,7 @@ def _filtered_again(
     normalised, explained = found.normalised(values), contours.image
     noise = PaperNoise.of(normalised - explained, explained, found.noise, is_clipped=found.is_white)
     unclipped = noise.unclipped(normalised, values, explained)
-    filtered = filter_guided(unclipped, explained, noise.autocovariance)
+    filtered = filter_guided(unclipped, explained, noise.autocovariance, threads)
     contours = fit_contours(filtered, contours.blur_px, splines, threads, first=contours)
     drawing = noise.without_specks(contours.drawing, normalised - contours.image)
     return contours._replace(drawing=drawing), filtered
