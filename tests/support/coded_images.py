@@ -15,7 +15,7 @@ def rounded_layer(weights, bias, weight_bits, bias_bits):
         np.rint(np.clip(values * 2.0**bits, -LARGEST_WEIGHT, LARGEST_WEIGHT)).astype(np.int32)
         for values, bits in ((weights, weight_bits), (bias, bias_bits))
     ]
-    return Layer(*rounded, weight_bits, bias_bits)
+    return Layer(rounded[0], rounded[1], weight_bits, bias_bits)
 
 
 def random_coded_image(height, width, channels=3, *, seed=0, hidden=16, zeros=0.6):
