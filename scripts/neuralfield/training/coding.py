@@ -81,7 +81,8 @@ def coded_image(
         if target_db := task.training.target_psnr_db:
             least_db = min(target_db, before_db) - _LARGEST_LOSS_DB
             while PSNR_DB.of_mean_error(engine.evaluate()[0]) < least_db:
-                if not (coarse := [p for p in rounding.parts if p.bits < p.most_bits]):
+                of_pixels = (part for part in rounding.parts if part.name in _LAYERS[3:])
+                if not (coarse := [part for part in of_pixels if part.bits < part.most_bits]):
                     break
                 for part in coarse:
                     part.bits += 1

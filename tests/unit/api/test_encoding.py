@@ -30,7 +30,7 @@ def test_the_file_has_the_stated_size_and_quality(tmp_path, channels):
 
 
 def test_a_size_and_a_quality_are_met():
-    image = levels(80, 112)
+    image = levels()
     usual = nf.encode(image, steps=400)
     size = round(1.2 * len(usual.content))
     assert len(nf.encode(image, bytes=size, steps=400).content) == pytest.approx(size, rel=0.15)
