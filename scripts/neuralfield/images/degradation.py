@@ -135,7 +135,7 @@ class Degradation:
         levels = f"paper {paper:.0f}, ink {paper * self.ink:.0f}"
         kind = "a scan" if self.is_scan else "noisy" if self.is_noisy else "blurred"
         if self.kernel is not None:
-            kind = f"reduced by {self.kernel}"
+            return f"reduced by a {self.kernel} kernel: {levels}"
         if self.jpeg is not None:
             file = f"a JPEG of quality {self.jpeg.quality}"
             kind = f"a scan in {file}" if self.is_scan else file

@@ -39,7 +39,7 @@ def _hamming(t: np.ndarray) -> np.ndarray:
     return np.where(t < 1, np.sinc(t) * (0.54 + 0.46 * np.cos(np.pi * t)), 0)
 
 
-KERNELS = {"lanczos": _lanczos, "bicubic": _bicubic, "hamming": _hamming}
+KERNELS = {"Lanczos": _lanczos, "bicubic": _bicubic, "Hamming": _hamming}
 """Weights by the distance in pixels, as in Pillow."""
 
 
@@ -59,7 +59,7 @@ def find_kernel(image: np.ndarray, threads: int) -> str | None:
         errors[name] = float(np.sqrt(np.mean((found - part)[is_open] ** 2)))
     best, second = sorted(errors, key=errors.__getitem__)[:2]
     most = min(_MOST_ERROR, errors[second] / _BETTER, errors[None] / _BETTER_THAN_BOX)
-    is_found = errors[best] < most and (best != "lanczos" or _has_ringing(image))
+    is_found = errors[best] < most and (best != "Lanczos" or _has_ringing(image))
     return best if is_found else None
 
 
