@@ -52,7 +52,12 @@ _LEAST_BLUR_PX, _MOST_BLUR_PX, _MOST_INK, _MOST_PAPER = 0.05, 1.5, 0.3, 0.2
 """Limits of the blur, and largest changes of the levels of ink and paper."""
 
 
-Kernel = Callable[[np.ndarray], np.ndarray]
+class Kernel(NamedTuple):
+    """A kernel by which an image was reduced, first along rows, and then along columns."""
+
+    name: str
+    weights: Callable[[np.ndarray], np.ndarray]  # by the distance in pixels
+    clips_rows: bool  # whether values were clipped to [0, 1] in between, too
 
 
 class Splines(NamedTuple):
@@ -121,12 +126,12 @@ def fit_contours(
     `fits_levels`. `blur_px` is the blur's standard deviation, or its first value. For the luma of a
     JPEG file, `jpeg_steps` are those of the quantisation, shape (8, 8): coefficients with small
     steps then have large weights. With `first`, the last steps are taken again from contours with
-    the same splines, and with their levels. With `kernel`, which has the weights by the distance in
-    pixels, the image was reduced by it instead of blurred, and then clipped to [0, 1]. Results do
-    not depend on the number of threads, if the BLAS takes one core for each product.
+    the same splines, and with their levels. With `kernel`, the image was reduced by it instead of
+    blurred, and then clipped to [0, 1]. Results do not depend on the number of threads, if the BLAS
+    takes one core for each product.
     """
     variances = None if jpeg_steps is None else _variances(jpeg_steps)
-    tiles = _tiles(image, splines, variances, is_clipped=kernel is not None)
+    tiles = _tiles(image, splines, variances, kernel)
     levels, start = Levels(), 0
     if first is not None:
         levels, start = first.levels, round((1 - _LAST) * splines.steps)
@@ -213,12 +218,12 @@ class _Tile:
         weights: np.ndarray,
         splines: Splines,
         variances: np.ndarray | None,  # of the coefficients' errors, shape (8, 8)
-        *,
-        is_clipped: bool,
+        kernel: Kernel | None,
     ) -> None:
         self.corner = corner
         self._image, self.weights, self._splines = image, weights, splines
-        self._steepness, self._is_clipped = _steepness(splines, 0), is_clipped
+        self._steepness, self._is_clipped = _steepness(splines, 0), kernel is not None
+        self._clips_rows = kernel is not None and kernel.clips_rows
         self._sampling = _sampling(splines.per_px)
         self._mean, self._square = np.zeros((2, *weights.shape), np.float32)
         self._bending, self._precisions, self._count = np.float32(0), None, 0
@@ -232,12 +237,20 @@ class _Tile:
             self._steepness = _steepness(self._splines, step)
             scale = self._steepness * np.float32(self._splines.per_px**2)
             drawing = self._fine()
-            error = blurring.times(blurring.times(drawing).T) - target
+            across = blurring.times(drawing)
+            is_inside = None
+            if self._clips_rows:
+                is_inside = (across > 0) & (across < 1)
+                np.clip(across, 0, 1, out=across)
+            error = blurring.times(across.T) - target
             if self._is_clipped:
                 error[((target >= 1) & (error > 0)) | ((target <= 0) & (error < 0))] = 0
             if self._precisions is not None and step >= _RAMP * self._splines.steps:
                 error = from_coefficients(coefficients(error) * self._precisions)
-            back = blurring.adjoint(blurring.adjoint(error).T)
+            back = blurring.adjoint(error).T
+            if is_inside is not None:
+                back *= is_inside
+            back = blurring.adjoint(back)
             back *= drawing
             back *= 1 - drawing
             gradient = self._sampling.adjoint(self._sampling.adjoint(back).T)
@@ -269,7 +282,10 @@ class _Tile:
         """
         fine = self._fine()
         contrast = np.float32(levels.paper - levels.ink)
-        blurred = blurring.times(blurring.times(fine).T) * contrast + np.float32(levels.ink)
+        across = blurring.times(fine)
+        if self._clips_rows:
+            np.clip(across, 0, 1, out=across)
+        blurred = blurring.times(across.T) * contrast + np.float32(levels.ink)
         shape = fine.shape[1] // _FINE, _FINE, fine.shape[0] // _FINE, _FINE
         means = fine.T.reshape(shape).mean(axis=(1, 3))
         return np.stack(
@@ -297,7 +313,7 @@ def _laplacian(values: np.ndarray) -> np.ndarray:
 
 
 def _tiles(
-    image: np.ndarray, splines: Splines, variances: np.ndarray | None, *, is_clipped: bool
+    image: np.ndarray, splines: Splines, variances: np.ndarray | None, kernel: Kernel | None
 ) -> list[_Tile]:
     around = 2 * BLOCK_PX + _TILE_PX
     padded = np.pad(image, around, "edge")
@@ -324,7 +340,7 @@ def _tiles(
                     first[tuple(weights)].copy(),
                     splines,
                     variances,
-                    is_clipped=is_clipped,
+                    kernel,
                 )
             )
     return tiles
@@ -356,7 +372,7 @@ def _blurring(blur_px: float, kernel: Kernel | None = None) -> _Band:
     points = (np.arange(_FINE * (BLOCK_PX + 2 * _REACH_PX)) + 0.5) / _FINE - 0.5 - _REACH_PX
     distances = points - np.arange(BLOCK_PX)[:, None]
     if kernel is not None:
-        weights = kernel(np.abs(distances))
+        weights = kernel.weights(np.abs(distances))
     elif blur_px:
         fine = np.arange(-0.5 + 1 / 64, 0.5, 1 / 32)  # the square of a pixel
         weights = np.exp(-((distances[..., None] - fine) ** 2) / (2 * blur_px**2)).sum(axis=-1)

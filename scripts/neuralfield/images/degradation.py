@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from neuralfield.images.contour_fit import Kernel
 from neuralfield.images.jpeg_file import Jpeg
 from neuralfield.images.patch_filter import filter_patches
 
@@ -77,7 +78,7 @@ class Degradation:
         Standard deviation of the blur in pixels, in addition to the mean over a pixel's square.
     jpeg : Jpeg, optional
         How the file was compressed, if it is a JPEG.
-    kernel : str, optional
+    kernel : Kernel, optional
         The kernel by which the drawing was reduced, if it is not the mean over a pixel's square.
     """
 
@@ -86,7 +87,7 @@ class Degradation:
     noise: float
     blur_px: float
     jpeg: Jpeg | None = None
-    kernel: str | None = None
+    kernel: Kernel | None = None
 
     @property
     def is_noisy(self) -> bool:
@@ -135,7 +136,7 @@ class Degradation:
         levels = f"paper {paper:.0f}, ink {paper * self.ink:.0f}"
         kind = "a scan" if self.is_scan else "noisy" if self.is_noisy else "blurred"
         if self.kernel is not None:
-            return f"reduced by a {self.kernel} kernel: {levels}"
+            return f"reduced by a {self.kernel.name} kernel: {levels}"
         if self.jpeg is not None:
             file = f"a JPEG of quality {self.jpeg.quality}"
             kind = f"a scan in {file}" if self.is_scan else file

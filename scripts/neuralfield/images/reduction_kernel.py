@@ -1,12 +1,13 @@
 """The kernel by which a clean drawing was reduced, where it is not the mean over a pixel's square.
 
 Bicubic and Lanczos have negative weights: an image becomes lighter and darker beside its edges.
-What is beyond black and white is clipped, and the rest looks like faint lines. Hamming is smoother.
+What is beyond black and white is clipped, and the rest looks like faint lines. Most programs reduce
+images of 8 bits along rows first, and clip what they keep in 8 bits. Hamming is smoother.
 """
 
 import numpy as np
 
-from neuralfield.images.contour_fit import FINE, fit_contours
+from neuralfield.images.contour_fit import FINE, Kernel, fit_contours
 from neuralfield.images.degradation import highest_around
 
 _PART_PX, _MOVE_PX = 96, 24
@@ -39,12 +40,16 @@ def _hamming(t: np.ndarray) -> np.ndarray:
     return np.where(t < 1, np.sinc(t) * (0.54 + 0.46 * np.cos(np.pi * t)), 0)
 
 
-KERNELS = {"Lanczos": _lanczos, "bicubic": _bicubic, "Hamming": _hamming}
-"""Weights by the distance in pixels, as in Pillow."""
+_KERNELS = (
+    *(Kernel("Lanczos", _lanczos, clips_rows) for clips_rows in (True, False)),
+    *(Kernel("bicubic", _bicubic, clips_rows) for clips_rows in (True, False)),
+    Kernel("Hamming", _hamming, False),
+)
+"""Their weights are those of Pillow."""
 
 
-def find_kernel(image: np.ndarray, threads: int) -> str | None:
-    """Return the name of the kernel by which a sharp drawing without noise was reduced.
+def find_kernel(image: np.ndarray, threads: int) -> Kernel | None:
+    """Return the kernel by which a sharp drawing without noise was reduced.
 
     The image is float32, shape (height, width), with ink 0 and paper 1. None is returned for the
     mean over a pixel's square, and if no kernel explains the image far better than all others.
@@ -53,13 +58,17 @@ def find_kernel(image: np.ndarray, threads: int) -> str | None:
     is_open = (part > 0) & (part < 1)
     if not is_open.any():
         return None
-    errors = {}
-    for name, kernel in {None: None, **KERNELS}.items():
+
+    def error_with(kernel: Kernel | None) -> float:
         found = fit_contours(part, 0.0, _TRIAL, threads, kernel=kernel).image
-        errors[name] = float(np.sqrt(np.mean((found - part)[is_open] ** 2)))
-    best, second = sorted(errors, key=errors.__getitem__)[:2]
-    most = min(_MOST_ERROR, errors[second] / _BETTER, errors[None] / _BETTER_THAN_BOX)
-    is_found = errors[best] < most and (best != "Lanczos" or _has_ringing(image))
+        return float(np.sqrt(np.mean((found - part)[is_open] ** 2)))
+
+    of_box = error_with(None)
+    errors = {kernel: error_with(kernel) for kernel in _KERNELS}
+    best = min(errors, key=errors.__getitem__)
+    second = min(error for kernel, error in errors.items() if kernel.name != best.name)
+    most = min(_MOST_ERROR, second / _BETTER, of_box / _BETTER_THAN_BOX)
+    is_found = errors[best] < most and (best.name != "Lanczos" or _has_ringing(image))
     return best if is_found else None
 
 

@@ -31,7 +31,7 @@ from neuralfield.images.kind import ToneCount
 from neuralfield.images.one_ink import OneInk, one_ink
 from neuralfield.images.paper_noise import PaperNoise
 from neuralfield.images.patch_filter import filter_guided
-from neuralfield.images.reduction_kernel import KERNELS, find_kernel
+from neuralfield.images.reduction_kernel import find_kernel
 from neuralfield.system.device import limit_blas_to_one_core
 from neuralfield.system.errors import ConfigError, WrongTypeError
 
@@ -167,7 +167,7 @@ def _restored(
         return None
     is_explained = False
     if found.kernel is not None:
-        contours = fit_contours(filtered, 0.0, FINE, threads, kernel=KERNELS[found.kernel])
+        contours = fit_contours(filtered, 0.0, FINE, threads, kernel=found.kernel)
         filtered = _with_flat_parts(contours.drawing, filtered, 0.0)
     elif found.blur_px or found.is_noisy:
         fit = partial(
