@@ -22,11 +22,12 @@ import importlib
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from measuring import bpg
+from measuring.bpg import PROGRAMS, Bpg
 from measuring.command_line import new_parser, start
 from measuring.measure import print_header, print_row
 from measuring.rate_curves import BPG, COOL_CHIC, Curve, bd_rate_percent, mean_curve
@@ -36,7 +37,9 @@ import neuralfield as nf
 from neuralfield.images.codecs import CODECS
 from neuralfield.images.metrics import psnr_db
 
-OURS, JPEG_XL, OF_LIBBPG = "ours", "JPEG XL", "BPG"
+OURS, JPEG_XL = "ours", "JPEG XL"
+OTHERS = {**CODECS, "BPG": Bpg()}
+_NEEDS = {JPEG_XL: "the package pillow-jxl-plugin", "BPG": f"the programs {' and '.join(PROGRAMS)}"}
 
 _SHARED = ("seconds", "steps", "device")
 """Options that are arguments of `nf.encode`."""
@@ -77,16 +80,13 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _is_available(name: str) -> bool:
-    if name == OF_LIBBPG and not bpg.is_available():
-        print(f"{name} is left out: there are no programs {' and '.join(bpg.PROGRAMS)}\n")
-        return False
     if name == JPEG_XL:
-        try:
-            importlib.import_module("pillow_jxl")
-        except ImportError:
-            print(f"{name} is left out: the package pillow-jxl-plugin is not installed\n")
-            return False
-    return True
+        with suppress(ImportError):
+            importlib.import_module("pillow_jxl")  # which tells Pillow of the format
+    if name == OURS or OTHERS[name].is_available:
+        return True
+    print(f"{name} is left out: {_NEEDS.get(name, 'a Pillow that has it')} would be needed\n")
+    return False
 
 
 def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iterator[Coded]:
@@ -99,19 +99,14 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
             if name == OURS:
                 how: dict[str, Any] = {key: vars(arguments)[key] for key in _SHARED}
                 content = nf.encode(levels, **how, **goal).content
-            elif name == OF_LIBBPG:
-                content = bpg.encode(image, int(quality))
             else:
-                content = CODECS[name].encode(image, int(quality))
+                content = OTHERS[name].encode(image, int(quality))
             path.write_bytes(content)
             middle_s = time.monotonic()
             if name == OURS:
                 decoded = nf.decode(path, device=arguments.decode_on).levels()
-            elif name == OF_LIBBPG:
-                decoded = np.asarray(bpg.decode(path).convert(image.mode))
             else:
-                with Image.open(path) as file:
-                    decoded = np.asarray(file.convert(image.mode))
+                decoded = OTHERS[name].decode(path.read_bytes(), image.mode)
             seconds = middle_s - start_s, time.monotonic() - middle_s
             db = psnr_db(decoded / 255, levels / 255)
             bits = 8 * len(content) / (image.width * image.height)
@@ -123,8 +118,7 @@ def _coded(name: str, image: Image.Image, arguments: argparse.Namespace) -> Iter
 def _qualities(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a codec is to aim for: in words, and for ours as an argument of `nf.encode`."""
     if name != OURS:
-        qualities = bpg.QUALITIES if name == OF_LIBBPG else CODECS[name].qualities
-        yield from ((str(quality), {}) for quality in qualities)
+        yield from ((str(quality), {}) for quality in OTHERS[name].qualities)
     elif arguments.targets:
         for text in arguments.targets:
             goal, value = text.split("=")
@@ -144,7 +138,7 @@ def _print_means(curves: dict[str, dict[str, Curve]]) -> None:
 def _print_bd_rates(curves: dict[str, dict[str, Curve]]) -> None:
     print()
     anchors = {"BPG": BPG, "Cool-Chic 5.0": COOL_CHIC}
-    anchors |= {name: curves[name] for name in ("AVIF", JPEG_XL, OF_LIBBPG) if name in curves}
+    anchors |= {name: curves[name] for name in ("AVIF", JPEG_XL, "BPG") if name in curves}
     print_header("codec", *(f"bits at equal PSNR, to {name}" for name in anchors))
     for name, own in curves.items():
         cells = []
@@ -176,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(__doc__, "device")
     add = parser.add_argument
     add("images", nargs="+", type=Path, help="image files; those of 16 bits or alpha become RGB")
-    codecs = [OURS, *CODECS, OF_LIBBPG]
+    codecs = [OURS, *OTHERS]
     add("--codecs", nargs="+", choices=codecs, default=codecs, help="the codecs")
     add("--lambdas", nargs="+", type=float, default=_LAMBDAS, help="of ours: for few bits first")
     add("--targets", nargs="+", metavar="NAME=N", help="of ours: bytes, bpp or psnr_db of files")

@@ -31,6 +31,11 @@ class Codec:
         image.save(file, self.format, quality=round(quality), **self.options)
         return file.getvalue()
 
+    def decode(self, content: bytes, mode: str) -> np.ndarray:
+        """Return the levels of a file in a mode of Pillow."""
+        with Image.open(io.BytesIO(content)) as file:
+            return np.asarray(file.convert(mode))
+
 
 CODECS = {
     "JPEG": Codec(
@@ -66,8 +71,7 @@ def rates(image: ImageData) -> Iterator[Rate]:
     for name, codec in codecs.items():
         for quality in codec.qualities if codec.is_available else ():
             content = codec.encode(picture, quality)
-            with Image.open(io.BytesIO(content)) as file:
-                decoded = np.asarray(file.convert(picture.mode)).reshape(levels.shape)
+            decoded = codec.decode(content, picture.mode).reshape(levels.shape)
             bits = 8 * len(content) / (image.width * image.height)
             reached_db = finite_db(psnr_db(decoded / 255, levels / 255))
             yield Rate(name, quality, len(content), bits, reached_db)

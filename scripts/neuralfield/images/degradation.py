@@ -30,7 +30,7 @@ _CLIPPED, _UNCLIPPED = 1.75, 1.1
 is white, where a file clips it, and for darker paper; measured."""
 
 _MOST_RINGING, _MOST_RINGING_OF_INK = 0.006, 0.03
-"""Largest noise and ink's level that are measured in ringing."""
+"""Largest noise and largest level of ink that are estimated in drawings with ringing."""
 
 _JPEG_NOISE = 0.6 / math.sqrt(12)
 """Ratio of a drawing's noise to the mean step of JPEG's quantisation; measured. Most coefficients
@@ -95,7 +95,7 @@ class Degradation:
 
     @property
     def is_none(self) -> bool:
-        """Whether the drawing is sharp and free of noise and ringing, and its paper is even."""
+        """Whether nothing was found that restoring would change."""
         return (
             self.kernel is None
             and not self.is_noisy
@@ -105,12 +105,12 @@ class Degradation:
 
     @property
     def is_white(self) -> bool:
-        """Whether the paper is so light that a file clips half of its noise."""
+        """Whether the paper is white, so that noise that makes it brighter was clipped."""
         return float(np.median(self.paper)) >= _WHITE
 
     @property
     def may_have_ringing(self) -> bool:
-        """Whether the drawing is black on white and sharp, and may have been reduced by a kernel.
+        """Whether the image may have ringing from the kernel by which it was reduced.
 
         Ringing changes the estimates of the levels slightly, and looks like noise.
         """

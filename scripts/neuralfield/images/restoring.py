@@ -225,7 +225,7 @@ def _fit_luma(found: Degradation, fit: Callable[..., Contours]) -> Contours | No
 def _filtered_again(
     found: Degradation, values: np.ndarray, contours: Contours, splines: Splines, threads: int
 ) -> tuple[Contours, np.ndarray]:
-    """Filter noise again, which contours show; fit them to the result, and return both."""
+    """Filter noise again with contours as the guide; fit contours to the result; return both."""
     normalised, explained = found.normalised(values), contours.image
     noise = PaperNoise.of(normalised - explained, explained, found.noise, is_clipped=found.is_white)
     unclipped = noise.unclipped(normalised, values, explained)
